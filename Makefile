@@ -1,0 +1,54 @@
+# make book   set up, build, and say where to open the book
+# make test   set up, and pass every test
+# make help   the rest
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off
+
+.PHONY: help book test lab notebooks bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make book        the book, in _build/html/"
+	@echo "make test        every test"
+	@echo "make lab         the notebooks, in JupyterLab"
+	@echo "make notebooks   run the chapters again and store their outputs"
+	@echo "make bench       the speed tables (minutes)"
+	@echo "make clean       remove what was built, and the environment"
+
+$(BIN)/python:
+	@echo "== a virtual environment in $(VENV)"
+	$(PYTHON) -m venv $(VENV)
+
+# What rendering stored outputs takes: no torch, no triton.
+$(VENV)/book.stamp: book/requirements.txt book/package-lock.json pyproject.toml | $(BIN)/python
+	@echo "== installing what the book's pages need"
+	$(PIP) -r book/requirements.txt -e .
+	@touch $@
+
+# What running the notebooks and the tests takes.
+$(VENV)/test.stamp: requirements.txt tests/requirements.txt $(VENV)/book.stamp
+	@echo "== installing what the notebooks and the tests need (torch is large)"
+	$(PIP) -r requirements.txt -r tests/requirements.txt
+	@touch $@
+
+book: $(VENV)/book.stamp
+	$(BIN)/python -m book build
+
+test: $(VENV)/test.stamp
+	$(BIN)/python -m book build
+	$(BIN)/python -m pytest
+
+lab: $(VENV)/test.stamp
+	$(BIN)/jupyter lab
+
+notebooks: $(VENV)/test.stamp
+	$(BIN)/python -m book run
+
+bench: $(VENV)/test.stamp
+	$(BIN)/python -m lintut.bench
+
+clean:
+	rm -rf _build $(VENV)

@@ -1,0 +1,42 @@
+"""What this machine has, in one line that every notebook prints first."""
+
+import importlib.metadata
+import importlib.util
+import platform
+
+
+def _version(package):
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def gpu():
+    """The first CUDA GPU as (name, (major, minor)), or None.
+
+    Asks the driver through torch; without torch there is no GPU for us.
+    """
+    if importlib.util.find_spec("torch") is None:
+        return None
+    import torch
+    if not torch.cuda.is_available():
+        return None
+    return (torch.cuda.get_device_name(),
+            torch.cuda.get_device_capability())
+
+
+def report():
+    """Print the versions in use, and the GPU or what its absence means."""
+    found = [f"Python {platform.python_version()}"]
+    for package in ("lintut", "numpy", "torch", "triton", "plotly",
+                    "anywidget"):
+        found.append(f"{package} {_version(package) or 'missing'}")
+    print(" · ".join(found))
+    device = gpu()
+    if device is None:
+        print("no GPU: everything here runs on the CPU; where a GPU is "
+              "needed, recorded results are shown")
+    else:
+        name, (major, minor) = device
+        print(f"GPU: {name}, compute capability {major}.{minor}")
