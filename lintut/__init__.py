@@ -9,7 +9,8 @@ they are imported:
     lintut.widgets     anywidget
 """
 
+from lintut._source import source
 from lintut.environment import report
 
 __version__ = "0.1.0"
-__all__ = ["report"]
+__all__ = ["report", "source"]
