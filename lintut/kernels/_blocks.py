@@ -1,0 +1,48 @@
+"""The block sizes: one row a kernel, device class and dtype, with a reason.
+
+A class is what matters for a tile, and is asked of the device: tensor cores
+that Triton uses (capability 8.0 and up), and how much shared memory a block
+may have.
+
+    fma     7.5               no tensor cores for Triton, 64 KiB
+    small   8.6, 8.9, 12.0    tensor cores, 99 KiB
+    large   8.0, 9.0, 10.0    tensor cores, 163 KiB and more
+"""
+
+from dataclasses import dataclass
+
+from ._backend import capability, shared_memory
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Tile sides over d (`k`) and d_v (`v`), or rows for `softmax`."""
+    k: int
+    v: int
+    warps: int
+    stages: int
+    why: str
+
+
+# (kernel, class, bits): Blocks.  A class left out takes the row of "large".
+TABLE = {}
+
+
+def device_class(device):
+    """"fma", "small" or "large" (a CPU, in the interpreter, is "large")."""
+    if (capability(device) or (8, 0)) < (8, 0):
+        return "fma"
+    return "large" if shared_memory(device) >= 160_000 else "small"
+
+
+def blocks(kernel, q):
+    """The row for a kernel's name and q's device and dtype."""
+    bits = q.dtype.itemsize * 8
+    own = (kernel, device_class(q.device), bits)
+    return TABLE.get(own) or TABLE[kernel, "large", bits]
+
+
+def padded(width, block, least=16):
+    """The side of a tile over `width`: a power of two, `block` at most."""
+    side = 1 << (width - 1).bit_length()
+    return min(max(side, least), block)
