@@ -5,13 +5,21 @@ it should be.  `array` … `chunk` look at what comes in; `positive` and
 `finite` at what is about to go out.
 """
 
+from functools import wraps
+
 import numpy as np
 
-# Overflow is reported by `finite`, with the argument's name, not by a warning.
-quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore",
-                    under="ignore")
+
+def quiet(function):
+    """Silence NumPy inside: `finite` reports overflow, and names its cause."""
+    @wraps(function)
+    def silenced(*args, **kwargs):
+        with np.errstate(all="ignore"):
+            return function(*args, **kwargs)
+    return silenced
 
 
+@quiet
 def array(name, x, ndim=2, axes="(…, N, d)"):
     """`x` as a finite float32 or float64 array of at least `ndim` axes."""
     try:
@@ -28,11 +36,10 @@ def array(name, x, ndim=2, axes="(…, N, d)"):
     if x.size == 0:
         raise ValueError(f"{name} is empty: its shape is {x.shape}")
     # A finite sum proves finite entries; a finite array may overflow its sum.
-    with quiet:
-        if not np.isfinite(x.sum()) and not np.isfinite(x).all():
-            where = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
-            raise ValueError(f"{name} must be finite; "
-                             f"{name}{list(where)} is {x[where]}")
+    if not np.isfinite(x.sum()) and not np.isfinite(x).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
+        raise ValueError(f"{name} must be finite; "
+                         f"{name}{list(where)} is {x[where]}")
     return x
 
 
@@ -55,7 +62,7 @@ def qkv(q, k, v, same_length=True):
     if same_length and q.shape[-2] != k.shape[-2]:
         raise ValueError(f"k must have q's length N={q.shape[-2]}; "
                          f"its shape is {k.shape}")
-    return q, k, v, lead("k and v", q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    return q, k, v, lead("q, k and v", q.shape[:-2], k.shape[:-2], v.shape[:-2])
 
 
 def lead(name, *shapes):
@@ -104,6 +111,95 @@ def state(name, x, like, shape):
                          f"its shape is {x.shape}") from None
 
 
+def cache(name, x, k, v, lead, longest=None):
+    """An initial (K, V) as new arrays (*lead, M, d) and (*lead, M, d_v).
+
+    Without one M is 0; `longest`, if given, is the largest M.
+    """
+    if x is None:
+        x = k[..., :0, :], v[..., :0, :]
+    else:
+        if not isinstance(x, (tuple, list)) or len(x) != 2:
+            raise ValueError(f"{name} must be a pair (K, V); "
+                             f"it is {type(x).__name__}")
+        x = [array(f"{part} of {name}", y, axes=f"(…, M, {like.shape[-1]})")
+             for part, y, like in zip("KV", x, (k, v))]
+    for y, like in zip(x, (k, v)):
+        if y.dtype != like.dtype or y.shape[-1] != like.shape[-1] or (
+                y.shape[-2] != x[0].shape[-2]):
+            raise ValueError(
+                f"{name} must hold K (…, M, {k.shape[-1]}) and V "
+                f"(…, M, {v.shape[-1]}) in {k.dtype}; it holds "
+                + " and ".join(f"{y.shape} {y.dtype}" for y in x))
+    if longest is not None and x[0].shape[-2] > longest:
+        raise ValueError(f"{name} must hold at most window={longest} tokens; "
+                         f"it holds {x[0].shape[-2]}")
+    try:
+        return tuple(np.broadcast_to(y, (*lead, *y.shape[-2:])).copy()
+                     for y in x)
+    except ValueError:
+        raise ValueError(f"the leading axes of {name} must broadcast to "
+                         f"{lead}; it holds {x[0].shape} and "
+                         f"{x[1].shape}") from None
+
+
+def mask(name, x, n, causal=False):
+    """A boolean mask as (…, n, n), True = may see; each row sees a key."""
+    try:
+        x = np.asarray(x)
+    except ValueError:
+        x = np.empty(0, object)
+    if x.dtype != bool:
+        raise ValueError(f"{name} must be boolean, True where a query may "
+                         f"see a key; it is {x.dtype}")
+    try:
+        x = np.broadcast_to(x, np.broadcast_shapes(x.shape, (n, n)))
+    except ValueError:
+        pass
+    if x.shape[-2:] != (n, n) or x.size == 0:
+        raise ValueError(f"{name} must broadcast to (…, {n}, {n}); "
+                         f"its shape is {x.shape}")
+    hidden = ~x.any(-1)
+    if causal:
+        hidden |= x.argmax(-1) > np.arange(n)   # the first key comes too late
+    if hidden.any():
+        row = [int(i) for i in np.argwhere(hidden)[0]]
+        raise ValueError(
+            f"{name} must leave every row a key to see"
+            f"{', itself or an earlier one' if causal else ''}; "
+            f"row {row[-1]} has none" + (f" (at {row})" if row[1:] else ""))
+    return x
+
+
+def positions(name, x, n):
+    """Whole numbers from 0 to n - 1, sorted, each once; there may be none."""
+    try:
+        x = np.asarray(x)
+    except (ValueError, OverflowError):
+        x = np.empty((0, 0))
+    if x.ndim != 1 or (x.size and x.dtype.kind not in "iu"):
+        raise ValueError(f"{name} must be a sequence of whole numbers; its "
+                         f"shape is {x.shape}, its dtype {x.dtype}")
+    if x.size and not 0 <= x.min() <= x.max() < n:
+        raise ValueError(f"{name} must lie in [0, N) with N={n}; they go "
+                         f"from {x.min()} to {x.max()}")
+    return np.unique(x).astype(np.intp)
+
+
+def flag(name, x):
+    """True or False."""
+    if not isinstance(x, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False; it is {x!r}")
+    return bool(x)
+
+
+def only_causal(causal):
+    """A recurrence reads the past alone: refuse causal=False."""
+    if not flag("causal", causal):
+        raise ValueError("causal must be True here; it is False: "
+                         "a recurrence sees no future token")
+
+
 def count(name, n, low=1):
     """A whole number of at least `low`."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
@@ -117,9 +213,9 @@ def number(name, x):
     """A finite real number."""
     try:
         value = float(x)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         value = np.nan
-    if isinstance(x, (bool, str)) or not np.isfinite(value):
+    if isinstance(x, (bool, str, bytes)) or not np.isfinite(value):
         raise ValueError(f"{name} must be a finite number; it is {x!r}")
     return value
 
@@ -134,13 +230,18 @@ def positive(denominator, name="the denominator", cause=""):
 
 
 def finite(result, **arguments):
-    """Return `result` unless it overflowed; then name the largest argument."""
+    """Return `result` unless it overflowed; then name the largest argument.
+
+    An argument may be a tuple of arrays; one that is None is left out.
+    """
     parts = result if isinstance(result, tuple) else (result,)
     for part in parts:
         if isinstance(part, tuple):
             finite(part, **arguments)
         elif not np.isfinite(part.sum()) and not np.isfinite(part).all():
-            sizes = {name: np.abs(x).max() for name, x in arguments.items()}
+            sizes = {name: max(np.abs(y).max(initial=0) for y in
+                               (x if isinstance(x, tuple) else (x,)))
+                     for name, x in arguments.items() if x is not None}
             worst = max(sizes, key=sizes.get)
             raise ValueError(
                 f"{worst} is too large for {part.dtype}: the result "
