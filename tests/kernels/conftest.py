@@ -1,6 +1,0 @@
-"""Let the tests import `harness`."""
-
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
