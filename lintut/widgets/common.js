@@ -1,0 +1,258 @@
+// What every widget of the book is built on.  A widget's module is this text
+// followed by its own, so its functions are simply there; nothing is imported.
+//
+//   DOM        h(tag, properties, ...children)   make an element
+//              button(label, onclick), scroller(child), sub(3) → "₃"
+//   numbers    parseNumber(text, check) → { value } or { why }
+//              exact, decimal: the same arithmetic on fractions { n, d }
+//              (BigInt) and on plain numbers
+//   algebra    vadd, dot, outer, madd, transposeTimes: first argument exact
+//              or decimal, vectors are arrays, matrices arrays of rows
+//   pictures   picture({ caption, head, body, foot }): a matrix as a table,
+//              its cells { text, note, symbol, mark }; field(…): a number
+//              that refuses what is not one
+//   control    onKeys(root, actions), player({ … }), enable(button, yes)
+//
+// Colour is never the only sign.  A cell takes the hue of its `symbol` (q, k,
+// v, S, z, o); `mark: "write"` is a thick solid outline and the tag "write",
+// `mark: "read"` a dashed one and the tag "read".
+
+// ---- DOM ----
+
+/** An element; properties named on… are listeners, text becomes its text. */
+function h(tag, properties = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "text") node.textContent = value;
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child || child === 0));
+  return node;
+}
+
+const button = (label, onclick) =>
+  h("button", { type: "button", text: label, onclick });
+
+/** Greyed and inert, but still able to hold the keyboard's focus. */
+function enable(control, yes) {
+  control.setAttribute("aria-disabled", String(!yes));
+}
+
+/** A box that scrolls sideways, reachable by keyboard when it does. */
+function scroller(child, label) {
+  const box = h("div", { class: "lt-scroll" }, child);
+  new ResizeObserver(() => {
+    const wide = box.scrollWidth > box.clientWidth;
+    for (const [name, value] of [["tabindex", "0"], ["role", "group"],
+                                 ["aria-label", label]]) {
+      if (wide) box.setAttribute(name, value);
+      else box.removeAttribute(name);
+    }
+  }).observe(box);
+  return box;
+}
+
+const sub = (n) => String(n).replace(/\d/g, (digit) => "₀₁₂₃₄₅₆₇₈₉"[digit]);
+
+// ---- numbers ----
+
+const LARGEST = 1000000n;
+
+/** Read "2", "-0.5" or "1/6".  `check(value)` may object with a reason. */
+function parseNumber(text, check = () => "") {
+  const clean = String(text).trim().replace("−", "-");
+  const parts =
+    /^([+-]?)(?=\.?\d)(\d*)(?:\.(\d*)|\/(\d+))?$/.exec(clean);
+  if (!parts || clean.length > 20) {
+    return { why: (clean ? `“${clean.slice(0, 20)}” is not a number` :
+                           "it is empty") +
+                  ": write one such as 2, 0.5 or 1/6" };
+  }
+  const [, sign, whole, decimals = "", below = "1"] = parts;
+  let n = BigInt(whole + decimals);
+  const d = BigInt(below) * 10n ** BigInt(decimals.length);
+  if (d === 0n) return { why: `${clean} divides by zero` };
+  if (n > LARGEST * d) return { why: `${clean} is beyond a million` };
+  if (d > LARGEST) return { why: `${clean} is finer than a millionth` };
+  if (sign === "-") n = -n;
+  const value = fraction(n, d);
+  const why = check(value);
+  return why ? { why } : { value };
+}
+
+function gcd(a, b) {
+  while (b) [a, b] = [b, a % b];
+  return a < 0n ? -a : a;
+}
+
+/** n/d in lowest terms, d > 0. */
+function fraction(n, d = 1n) {
+  const g = d < 0n ? -gcd(n, d) : gcd(n, d);
+  return { n: n / g, d: d / g };
+}
+
+/** A plain number with at most three decimals. */
+function short(x) {
+  const text = Math.abs(x) >= 1e6 ? x.toExponential(2) : String(+x.toFixed(3));
+  return text.replace("-", "−").replace(/^−0$/, "0");
+}
+
+const LONGEST = 11;         // a longer fraction is shown as a decimal
+
+const exact = {
+  zero: fraction(0n),
+  add: (a, b) => fraction(a.n * b.d + b.n * a.d, a.d * b.d),
+  times: (a, b) => fraction(a.n * b.n, a.d * b.d),
+  over: (a, b) => fraction(a.n * b.d, a.d * b.n),
+  sign: (a) => Number(a.n > 0n) - Number(a.n < 0n),
+  number({ n, d }) {
+    const spare = Math.max(n.toString(2).length, d.toString(2).length) - 1000;
+    const shift = BigInt(Math.max(spare, 0));
+    return Number(n >> shift) / Number(d >> shift);
+  },
+  of: (value) => value,
+  show(a) {
+    const text = a.d === 1n ? `${a.n}` : `${a.n}/${a.d}`;
+    return text.length > LONGEST ? `≈${short(exact.number(a))}` :
+                                   text.replace("-", "−");
+  },
+  /** Each a/b as text over one denominator, not reduced: 10/6, 7/6. */
+  ratios(as, b) {
+    const scale = [...as, b].reduce((l, x) => l * (x.d / gcd(l, x.d)), 1n);
+    const over = (b.n * scale) / b.d;
+    return as.map((a) => {
+      const text = over === 1n ? `${(a.n * scale) / a.d}` :
+                                 `${(a.n * scale) / a.d}/${over}`;
+      return text.length > LONGEST ? exact.show(exact.over(a, b)) :
+                                     text.replace("-", "−");
+    });
+  },
+};
+
+const decimal = {
+  zero: 0,
+  add: (a, b) => a + b,
+  times: (a, b) => a * b,
+  over: (a, b) => a / b,
+  sign: Math.sign,
+  number: (a) => a,
+  of: (value) => exact.number(value),
+  show: short,
+  ratios: (as, b) => as.map((a) => short(a / b)),
+};
+
+// ---- algebra ----
+
+const vadd = (F, a, b) => a.map((x, i) => F.add(x, b[i]));
+const dot = (F, a, b) =>
+  a.reduce((sum, x, i) => F.add(sum, F.times(x, b[i])), F.zero);
+const outer = (F, a, b) => a.map((x) => b.map((y) => F.times(x, y)));
+const madd = (F, A, B) => A.map((row, i) => vadd(F, row, B[i]));
+const transposeTimes = (F, A, x) =>
+  A[0].map((_, j) => dot(F, A.map((row) => row[j]), x));
+const list = (texts) => `[${texts.join(", ")}]`;
+
+// ---- pictures ----
+
+/**
+ * A matrix as a table.  `head`, `body` and `foot` are rows of cells; a cell
+ * is a text or { text, note, symbol, mark, span, name, quiet }: `note` is the
+ * small line below, `name` makes it a heading, `quiet` greys it.  The first
+ * cell of a body or foot row is its heading.
+ */
+function picture({ caption, head = [], body, foot = [] }) {
+  const part = (tag, rows, scope) => rows.length ? h(tag, {},
+    ...rows.map((cells) => h("tr", {}, ...cells.map((cell, i) =>
+      pictureCell(cell, cell.name || scope === "row" && i === 0
+        ? scope : null))))) : null;
+  return h("table", { class: "lt-picture" }, h("caption", {}, caption),
+           part("thead", head, "col"), part("tbody", body, "row"),
+           part("tfoot", foot, "row"));
+}
+
+function pictureCell(cell, scope) {
+  if (typeof cell === "string") cell = { text: cell };
+  const { text = "", note, symbol, mark, span, quiet, fresh } = cell;
+  const heads = scope && text !== "";
+  return h(heads ? "th" : "td", {
+    scope: heads ? (span > 1 && scope === "col" ? "colgroup" : scope) : null,
+    colspan: span,
+    class: [symbol && `lt-hue lt-${symbol}`, mark && `lt-mark-${mark}`,
+            quiet && "lt-quiet", fresh && "lt-fresh"]
+      .filter(Boolean).join(" ") || null,
+  }, text, note && h("small", { text: note }),
+     mark && h("span", { class: "lt-unseen",
+                         text: mark === "write" ? " (written now)" :
+                                                  " (read now)" }));
+}
+
+const tag = (mark) => h("span", { class: `lt-tag lt-tag-${mark}`, text: mark });
+
+/** A number to edit.  `accept(text)` returns a reason to refuse, or "". */
+function field({ label, text, symbol, accept }) {
+  const input = h("input", {
+    type: "text", "aria-label": label, size: 3, autocomplete: "off",
+    spellcheck: "false", class: symbol && `lt-hue lt-${symbol}`,
+    onchange() {
+      const why = accept(input.value);
+      input.setAttribute("aria-invalid", String(Boolean(why)));
+      input.title = why;
+    },
+  });
+  input.value = text;
+  return input;
+}
+
+// ---- control ----
+
+/** Keys such as ArrowRight, wherever in `root` no text is being typed. */
+function onKeys(root, actions) {
+  root.setAttribute("data-lm-suppress-shortcuts", "true");     // JupyterLab
+  root.addEventListener("keydown", (event) => {
+    const typing = event.target.matches(
+      "input:not([type=range]), select, textarea");
+    const modified = event.altKey || event.ctrlKey || event.metaKey ||
+                     event.shiftKey;
+    const act = actions[event.key];
+    if (typing || modified || !act) return;
+    event.preventDefault();
+    event.stopPropagation();    // themes and notebooks turn pages on arrows
+    act();
+  });
+}
+
+/**
+ * A Play button.  `begin()` runs when it is pressed; `advance()` goes one step
+ * on and returns false when that was the last.
+ * Readers who asked their system for less motion get no running clock.
+ */
+function player({ interval = 1800, begin = () => {}, advance }) {
+  const calm = matchMedia("(prefers-reduced-motion: reduce)");
+  let timer = null;
+  const control = button("Play", () => {
+    if (calm.matches) return;
+    if (timer) stop();
+    else {
+      begin();
+      timer = setInterval(tick, interval);
+      label();
+      tick();
+    }
+  });
+  const tick = () => { if (!advance()) stop(); };
+  const label = () => {
+    control.textContent = timer ? "Pause" : "Play";
+    control.title = calm.matches ?
+      "Off: your system asks for less motion. Use Next." : "";
+    enable(control, !calm.matches);
+  };
+  const stop = () => { clearInterval(timer); timer = null; label(); };
+  calm.addEventListener("change", stop);
+  label();
+  return { control, stop };
+}
+
+export { parseNumber, fraction, exact, decimal, vadd, dot, outer, madd,
+         transposeTimes };
