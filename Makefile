@@ -23,7 +23,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # What rendering stored outputs takes: no torch, no triton.
-$(VENV)/book.stamp: book/requirements.txt book/package-lock.json pyproject.toml | $(BIN)/python
+$(VENV)/book.stamp: book/requirements.txt pyproject.toml | $(BIN)/python
 	@echo "== installing what the book's pages need"
 	$(PIP) -r book/requirements.txt -e .
 	@touch $@

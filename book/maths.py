@@ -1,0 +1,97 @@
+"""Maths, rendered to HTML and MathML while the book is built (KaTeX).
+
+Pages need KaTeX's style sheet and fonts only: no script runs in the reader's
+browser, and screen readers get the MathML.
+"""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.util import logging
+from sphinx.util.math import get_node_equation_number
+
+from book import packages
+
+logger = logging.getLogger(__name__)
+
+_node = None    # the running KaTeX
+
+
+def render(tex, display):
+    """The HTML of one formula; ValueError says what is wrong with it."""
+    global _node
+    if _node is None:
+        _node = subprocess.Popen(
+            [packages.NODE, packages.HERE / "katex.cjs"], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
+    _node.stdin.write(json.dumps({"tex": tex, "display": display}) + "\n")
+    _node.stdin.flush()
+    answer = json.loads(_node.stdout.readline())
+    if "error" in answer:
+        raise ValueError(answer["error"])
+    return answer["html"]
+
+
+def _formula(node, display):
+    tex = node.astext().strip()
+    # KaTeX would number these environments itself; the book numbers them.
+    tex = re.sub(r"\b(begin|end)\{(align|gather|equation)\}", r"\1{\2*}", tex)
+    try:
+        return render(tex, display)
+    except ValueError as error:
+        logger.warning("formula not understood: %s", error, location=node)
+        return "<code></code>"
+
+
+def visit_math(self, node):
+    """Inline: $…$."""
+    self.body.append('<span class="math notranslate nohighlight">'
+                     f"{_formula(node, False)}</span>")
+    raise nodes.SkipNode
+
+
+def visit_math_block(self, node):
+    """Displayed: a box that scrolls, and the number beside it."""
+    self.body.append(self.starttag(
+        node, "div", CLASS="math notranslate nohighlight"))
+    self.body.append(f'<div class="equation">{_formula(node, True)}</div>')
+    if node["number"]:
+        number = get_node_equation_number(self, node)
+        self.body.append(f'<span class="eqno">({number})')
+        self.add_permalink_ref(node, "Link to this equation")
+        self.body.append("</span>")
+    self.body.append("</div>\n")
+    raise nodes.SkipNode
+
+
+def number_by_chapter(app, doctree):
+    """Equation 3 of chapters/06-recurrence is (6.3) everywhere."""
+    docname = app.env.docname
+    chapter = re.match(r"(\d+)-", Path(docname).name)
+    if not chapter:
+        return
+    equations = app.env.get_domain("math").equations
+    for node in doctree.findall(nodes.math_block):
+        if node["number"]:
+            node["number"] = f"{int(chapter[1])}.{node['number']}"
+            equations[node["label"]] = (docname, node["number"])
+
+
+def stop(app, exception):
+    """End KaTeX with the build."""
+    global _node
+    if _node is not None:
+        _node.stdin.close()
+        _node.wait()
+        _node = None
+
+
+def setup(app):
+    app.add_html_math_renderer(
+        "katex", (visit_math, None), (visit_math_block, None))
+    app.connect("doctree-read", number_by_chapter)
+    app.connect("build-finished", stop)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

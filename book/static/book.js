@@ -1,0 +1,14 @@
+// Boxes that scroll sideways can be reached and scrolled from the keyboard.
+(() => {
+  "use strict";
+  const BOXES = "div.equation, .pst-scrollable-table-container, "
+    + ".cell_output .output, .highlight pre";
+
+  const watch = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+      else target.removeAttribute("tabindex");
+    }
+  });
+  for (const box of document.querySelectorAll(BOXES)) watch.observe(box);
+})();
