@@ -4,6 +4,8 @@ A refusal is a ValueError that names the argument, says what it got and what
 it should be.  Values are looked at on the CPU only (see `lintut.kernels`).
 """
 
+import math
+
 import torch
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
@@ -48,20 +50,26 @@ def finite(name, x):
     return x
 
 
-def qkv(q, k, v):
-    """Check q, k (B, T, H, D) and v (B, T, H, D_v)."""
+def qkv(q, k, v, same_length=True):
+    """Check q, k (B, T, H, D) and v (B, T, H, D_v).
+
+    Unless `same_length`, k and v may have a T of their own.
+    """
     tensor("q", q, "(B, T, H, D)", 4)
     tensor("k", k, "(B, T, H, D)", 4, like=q)
     tensor("v", v, "(B, T, H, D_v)", 4, like=q)
     if not q.dtype == k.dtype == v.dtype:
         raise ValueError("q, k and v must share one dtype; they are "
                          + ", ".join(_name(x.dtype) for x in (q, k, v)))
-    if k.shape != q.shape:
+    if same_length and k.shape != q.shape:
         raise ValueError(f"k must have q's shape {tuple(q.shape)}; "
                          f"its shape is {tuple(k.shape)}")
-    if v.shape[:3] != q.shape[:3]:
-        raise ValueError("v must have q's axes (B, T, H) = "
-                         f"{tuple(q.shape[:3])}; "
+    if k.shape[:1] + k.shape[2:] != q.shape[:1] + q.shape[2:]:
+        raise ValueError(f"k must have q's shape {tuple(q.shape)}, T aside; "
+                         f"its shape is {tuple(k.shape)}")
+    if v.shape[:3] != k.shape[:3]:
+        raise ValueError(f"v must have {'q' if same_length else 'k'}'s axes "
+                         f"(B, T, H) = {tuple(k.shape[:3])}; "
                          f"its shape is {tuple(v.shape)}")
 
 
@@ -118,6 +126,14 @@ def count(name, n, low=1):
     if n < low:
         raise ValueError(f"{name} must be at least {low}; it is {n}")
     return n
+
+
+def number(name, x):
+    """A finite real number."""
+    if isinstance(x, bool) or not isinstance(x, (int, float)) \
+            or not math.isfinite(x):
+        raise ValueError(f"{name} must be a finite number; it is {x!r}")
+    return float(x)
 
 
 def tile(chunk_size):
