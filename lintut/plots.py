@@ -26,6 +26,8 @@ INK, MUTED, PAPER, LINE, WRITE, READ = (
     for name in ("ink", "muted", "paper", "line", "write", "read"))
 FONT = 13               # px; nothing on a figure is smaller
 LABEL = 17              # px from one label's middle to the next
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "solid")
+MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 MARGIN = dict(l=8, r=16, t=16, b=8)     # the axes claim the rest
 
 _AXIS = dict(showline=True, linecolor=LINE, gridcolor=LINE, gridwidth=0.5,
@@ -70,7 +72,8 @@ class Series:
         for table in (palette.MECHANISMS, palette.SYMBOLS, palette.PAGE):
             if self.hue in table:
                 light, _, *rest = table[self.hue]
-                dash, marker = rest or ("solid", "circle")
+                place = list(table).index(self.hue)
+                dash, marker = rest or (DASHES[place], MARKERS[place])
                 return light, self.dash or dash, self.marker or marker
         raise ValueError("hue must be a mechanism, symbol or page colour of "
                          f"lintut.palette; it is {self.hue!r}")
@@ -224,7 +227,8 @@ def bars(labels, values, x, hues=None, low=None, high=None, log=False):
                      arrayminus=_list(values - np.asarray(low)))
     fig.add_bar(
         x=_list(values), y=list(labels), orientation="h", error_x=error,
-        marker=dict(color=[s.style[0] for s in series]), cliponaxis=False,
+        marker=dict(color=[s.style[0] for s in series],
+                    opacity=1 if low is None else 0.5), cliponaxis=False,
         text=[f" {value:.3g}" for value in values], hoverinfo="x+y",
         textposition="outside" if error is None else "none")
     fig.update_yaxes(autorange="reversed", title_text=None, showgrid=False)
@@ -247,7 +251,7 @@ def matrix(values, x="key j", y="query i", unit="weight", diverging=False,
                     if largest is None else largest) or 1.0
     if show_values is None:
         show_values = columns <= 8
-    fig = figure(x, y, 380)
+    fig = figure(x, y, 420)
     scale = ([[0, READ], [0.5, PAPER], [1, WRITE]] if diverging
              else [[0, PAPER], [1, READ]])
     fig.add_heatmap(
@@ -257,7 +261,8 @@ def matrix(values, x="key j", y="query i", unit="weight", diverging=False,
         hoverongaps=False, texttemplate="%{z:.2g}" if show_values else None,
         hovertemplate=f"{y} %{{y}}, {x} %{{x}}: %{{z:.4g}}<extra></extra>",
         colorbar=dict(title=dict(text=unit, side="right"), thickness=12,
-                      outlinecolor=LINE, len=0.9))
+                      outlinecolor=LINE, orientation="h", len=0.6,
+                      y=-0.16, yanchor="top"))
     whole = dict(showgrid=False, constrain="domain",
                  dtick=1 if max(rows, columns) <= 16 else None)
     fig.update_yaxes(autorange="reversed", scaleanchor="x", **whole)
