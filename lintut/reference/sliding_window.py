@@ -49,24 +49,38 @@ def parallel(q, k, v, window, causal=True, scale=None):
 
 
 @_checks.quiet
-def banded(q, k, v, window, causal=True, scale=None, block_size=64):
+def banded(q, k, v, window, causal=True, scale=None, block_size=64,
+           initial_state=None, return_state=False):
     """The same in O(N(w + B)) time, with B×(w + B) scores at once.
 
-    B queries in a row reach B + w - 1 keys in a row.
+    B queries in a row reach B + w - 1 keys in a row.  The states are those of
+    `recurrent`, and so are causal.
     """
     q, k, v, lead = _checks.qkv(q, k, v)
     before, after = reach(window, causal)
-    n, size = q.shape[-2], _checks.count("block_size", block_size)
-    positions = np.arange(n)
-    queries = softmax.scaled(q, scale)
-    o = np.empty((*lead, n, v.shape[-1]), q.dtype)
-    for start in range(0, n, size):
-        rows = slice(start, min(start + size, n))
-        keys = slice(max(start - before, 0), min(rows.stop + after, n))
+    w, size = int(window), _checks.count("block_size", block_size)
+    if _checks.flag("return_state", return_state) or initial_state is not None:
+        _checks.only_causal(causal)
+    _checks.flag("return_state", return_state)
+    past = _checks.cache("initial_state", initial_state, k, v, lead, w)
+    K, V = softmax.append(past[0], k), softmax.append(past[1], v)
+    first, end = past[0].shape[-2], K.shape[-2]
+    positions, queries = np.arange(end), softmax.scaled(q, scale)
+    o = np.empty((*lead, end - first, v.shape[-1]), q.dtype)
+    for start in range(first, end, size):
+        stop = min(start + size, end)
+        keys = slice(max(start - before, 0), min(stop + after, end))
+        rows = slice(start - first, stop - first)
         o[..., rows, :] = softmax.attend(
-            queries[..., rows, :], k[..., keys, :], v[..., keys, :],
-            near(positions[rows], positions[keys], before, after))
-    return _checks.finite(o, q=q, k=k, v=v, scale=scale)
+            queries[..., rows, :], K[..., keys, :], V[..., keys, :],
+            near(positions[start:stop], positions[keys], before, after))
+    _checks.finite(o, q=q, k=k, v=v, scale=scale, initial_state=past)
+    return (o, last(K, V, w)) if return_state else o
+
+
+def last(K, V, w):
+    """The state: copies of the last w keys and values."""
+    return K[..., -w:, :].copy(), V[..., -w:, :].copy()
 
 
 @_checks.quiet
@@ -79,14 +93,15 @@ def recurrent(q, k, v, window, causal=True, scale=None, initial_state=None,
     """
     q, k, v, lead = _checks.qkv(q, k, v)
     _checks.only_causal(causal)
+    _checks.flag("return_state", return_state)
     w = _checks.count("window", window)
     K, V = past = _checks.cache("initial_state", initial_state, k, v, lead, w)
     queries = softmax.scaled(q, scale)
     o = np.empty((*lead, q.shape[-2], v.shape[-1]), q.dtype)
     for t in range(q.shape[-2]):
         now = slice(t, t + 1)
-        K = softmax.append(K, k[..., now, :])[..., -w:, :]
-        V = softmax.append(V, v[..., now, :])[..., -w:, :]
+        K, V = last(softmax.append(K, k[..., now, :]),
+                    softmax.append(V, v[..., now, :]), w)
         o[..., now, :] = softmax.attend(queries[..., now, :], K, V)
     _checks.finite(o, q=q, k=k, v=v, scale=scale, initial_state=past)
     return (o, (K, V)) if return_state else o

@@ -125,6 +125,7 @@ def recurrent(q, k, v, scale=None, initial_state=None, return_state=False,
     """
     q, k, v, lead = _checks.qkv(q, k, v)
     _checks.only_causal(causal)
+    _checks.flag("return_state", return_state)
     past = _checks.cache("initial_state", initial_state, k, v, lead)
     K, V = append(past[0], k), append(past[1], v)
     first, n = past[0].shape[-2], q.shape[-2]

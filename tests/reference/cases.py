@@ -1,7 +1,9 @@
 """What the tests of `lintut.reference` share: sizes, inputs, comparisons."""
 
+import math
 import re
 import warnings
+from operator import mul
 
 import numpy as np
 from hypothesis import strategies as st
@@ -22,6 +24,24 @@ def draw(n, d=5, d_v=3, lead=(), seed=0, dtype=np.float64, size=1.0):
     rng = np.random.default_rng([seed, n])
     return tuple(frozen((size * rng.normal(size=(*lead, n, width)))
                         .astype(dtype)) for width in (d, d, d_v))
+
+
+def by_hand(q, k, v, sees, scale=None):
+    """Softmax attention of one head in plain Python; `sees(i, j)` is a bool.
+
+    The oracle: it shares no code with what it tests, and sums exactly.
+    """
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    keys, columns, rows = k.tolist(), v.T.tolist(), []
+    for i, query in enumerate(q.tolist()):
+        seen = [j for j in range(len(keys)) if sees(i, j)]
+        scores = [scale * math.fsum(map(mul, query, keys[j])) for j in seen]
+        top = max(scores)
+        weights = [math.exp(score - top) for score in scores]
+        total = math.fsum(weights)
+        rows.append([math.fsum(w * column[j] for w, j in zip(weights, seen))
+                     / total for column in columns])
+    return np.array(rows)
 
 
 def agree(actual, expected, tolerance=1e-10):
