@@ -283,7 +283,7 @@ def test_bad_input_is_named(form, bad, message):
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_any_input_is_finite_or_refused(data):
     n, d, d_v, m = (data.draw(st.integers(1, 6)) for _ in range(4))
     dtype = data.draw(st.sampled_from([np.float32, np.float64]))
