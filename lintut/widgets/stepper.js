@@ -132,34 +132,40 @@ function diagnose(calculation, t, guess) {
 // ---- the pictures ----
 
 const show = (F, vector) => vector.map(F.show);
-const blank = { text: "·", quiet: true };
+const later = { text: "·", quiet: true };
+const none = { text: "\u00a0" };
 
 /** S and z, with what writes them or reads them along their edges. */
 function statePicture(F, step, t, reading, refused) {
-  const { key, value, query, before, added, S, z, state } = step;
+  const { key, value, query, before, S, z, state } = step;
   const left = t === 0 ? null : reading ?
     { name: `φ(q${sub(t)})`, symbol: "q", entries: query } :
     { name: `φ(k${sub(t)})`, symbol: "k", entries: key };
-  const cell = (symbol, i, now, old, plus) => {
-    const touched = left && F.sign(reading ? query[i] : plus) !== 0;
+  // `plus` are the factors of what a write adds here.
+  const cell = (symbol, i, now, old, ...plus) => {
+    const touched = left &&
+      (reading ? [query[i]] : plus).every((x) => F.sign(x) !== 0);
     return {
       text: F.show(now), symbol, fresh: touched,
       mark: touched && (reading ? "read" : "write"),
       note: !touched ? "\u00a0" : reading ?
         `${F.show(query[i])}·${F.show(now)} = ` +
           F.show(F.times(query[i], now)) :
-        `${F.show(old)} + ${F.show(plus)}`,
+        `${F.show(old)} + ${plus.map(F.show).join("·")}`,
     };
   };
-  const top = !left || reading ? [...value.map(() => blank), blank] :
-    [...show(F, value).map((text) => ({ text, symbol: "v" })), "1"];
+  const top = !left || reading ? [...value.map(() => none), none] :
+    [...show(F, value).map((text) => ({ text, symbol: "v" })),
+     { text: "1", quiet: true }];
   const body = S.map((row, i) => [
-    left ? { text: F.show(left.entries[i]), symbol: left.symbol } : blank,
-    ...row.map((x, j) => cell("S", i, x, before.S[i][j], added[i][j])),
+    left ? { text: F.show(left.entries[i]), symbol: left.symbol,
+             note: "\u00a0" } : none,
+    ...row.map((x, j) => cell("S", i, x, before.S[i][j], key[i], value[j])),
     cell("z", i, z[i], before.z[i], key[i])]);
+  const q = `φ(q${t ? sub(t) : ""})`;
   const out = reading ? [...show(F, state.numerator),
                          F.show(state.denominator)] :
-                        [...value.map(() => blank), blank];
+                        [...value.map(() => later), later];
   const o = reading && !refused ?
     F.ratios(state.numerator, state.denominator)
       .map((text) => ({ text, symbol: "o", fresh: true })) :
@@ -175,10 +181,12 @@ function statePicture(F, step, t, reading, refused) {
     ],
     body,
     foot: [
-      [{ text: "Sᵀφ(q), z·φ(q)", name: true }, ...out],
+      ["", { text: `Sᵀ${q}`, span: value.length, quiet: true },
+       { text: `z·${q}`, quiet: true }],
+      [{ text: "sum ↓", name: true }, ...out],
       [{ text: `o${t ? sub(t) : ""}`, name: true, symbol: "o" }, ...o,
        reading && !refused ?
-         { text: `÷ ${F.show(state.denominator)}`, quiet: true } : blank],
+         { text: `÷ ${F.show(state.denominator)}`, quiet: true } : none],
     ],
   });
 }
@@ -190,33 +198,39 @@ function pairsPicture(F, calculation, t, reading, refused) {
   const weights = reading && !refused ?
     F.ratios(step.pairs.similarities, step.pairs.denominator) : [];
   const body = keys.map((key, j) => {
-    if (j >= t) return [{ text: `${j + 1}`, quiet: true }, blank, blank, blank];
-    const mark = reading ? "read" : j === t - 1 && "write";
-    const head = { text: `${j + 1}`, mark, symbol: "k", fresh: !!mark };
-    if (!reading) return [head, blank, blank, blank];
+    const name = `${j + 1}`;
+    if (j >= t) return [{ text: name, quiet: true }, later, none, later];
+    if (!reading) {
+      const now = j === t - 1 && { mark: "write", fresh: true };
+      return [name, { text: list(show(F, key)), symbol: "k", ...now }, none,
+              { text: list(show(F, values[j])), symbol: "v", ...now }];
+    }
     const sum = key.map((x, i) =>
       `${F.show(x)}·${F.show(step.query[i])}`).join(" + ");
     return [
-      head,
-      { text: F.show(step.pairs.similarities[j]), note: sum },
-      refused ? blank : { text: weights[j], symbol: "q" },
-      refused ? blank : {
+      name,
+      { text: F.show(step.pairs.similarities[j]), note: sum, symbol: "k",
+        mark: "read", fresh: true },
+      refused ? later : { text: weights[j], symbol: "q" },
+      refused ? later : {
         text: list(F.ratios(step.pairs.weighted[j], step.pairs.denominator)),
         note: `${weights[j]} of ${list(show(F, values[j]))}`, symbol: "v",
+        mark: "read", fresh: true,
       },
     ];
   });
   const total = step && step.pairs.denominator;
   return picture({
-    caption: !reading ? `Keys and values kept: ${t}` :
+    caption: !reading ? "The keys and values kept" :
       `The weights of token ${t}'s query`,
-    head: [["j", `φ(kⱼ)·φ(q${t ? sub(t) : ""})`, "weight", "weight · vⱼ"]
+    head: [(reading ? ["j", `φ(kⱼ)·φ(q${sub(t)})`, "weight", "weight · vⱼ"] :
+                      ["j", "φ(kⱼ)", "", "vⱼ"])
       .map((text) => ({ text, name: true }))],
     body,
     foot: [[
       "sum",
-      reading ? F.show(total) : blank,
-      weights.length ? F.ratios([total], total)[0] : blank,
+      reading ? F.show(total) : none,
+      weights.length ? F.ratios([total], total)[0] : none,
       weights.length ? { symbol: "o", fresh: true,
                          text: list(F.ratios(step.pairs.numerator, total)) } :
                        { text: reading ? "none" : "?", quiet: true },
@@ -228,9 +242,11 @@ function pairsPicture(F, calculation, t, reading, refused) {
 
 function output(F, { numerator, denominator }) {
   const ratios = list(F.ratios(numerator, denominator));
-  const decimals = list(numerator.map(
-    (x) => short(F.number(F.over(x, denominator)))));
-  return ratios === decimals ? ratios : `${ratios} ≈ ${decimals}`;
+  const o = numerator.map((x) => F.over(x, denominator));
+  const decimals = list(o.map((x) => short(F.number(x))));
+  const equal = o.every((x) => 1000n % (x.d ?? 1n) === 0n);
+  return ratios === decimals ? ratios :
+    `${ratios} ${equal ? "=" : "≈"} ${decimals}`;
 }
 
 function sentence({ F, steps }, t, reading) {
@@ -303,17 +319,17 @@ function render({ model, el }) {
     edit(opened, 0);
   });
   const slider = h("input", { type: "range", min: 0, "aria-label": "Step",
+                              title: "Arrow keys, Home and End",
                               oninput: byHand(() => Number(slider.value)) });
   const count = h("span", { class: "lt-count" });
   const says = h("p", { class: "lt-says", role: "status" });
-  const ask = h("div", { class: "lt-ask" });
+  const answer = h("div", { class: "lt-answer" });
   const tokens = h("div");
   const why = h("p", { class: "lt-why", role: "alert" });
   const stateRoad = h("div", { class: "lt-card", role: "group",
                                "aria-label": "One road: keep a state" });
   const pairsRoad = h("div", { class: "lt-card", role: "group",
                                "aria-label": "The other: compare every key" });
-  const same = h("p", { class: "lt-same" });
 
   const mode = h("select", { "aria-label": "Features", onchange() {
     left[model.get("feature_map")] = texts();
@@ -409,23 +425,30 @@ function render({ model, el }) {
   }
 
   // -- the prediction --
-  function drawAsk(t, reading) {
+  function drawAnswer(t, reading) {
     const { F, steps } = calculation;
     const now = t && steps[t - 1];
-    if (!t || refusal(F, now.state, t) || reading && !guesses.has(t)) {
-      return ask.replaceChildren();
+    if (!t) {
+      return answer.replaceChildren("Each token writes, then reads: o = ?");
+    }
+    const refused = refusal(F, now.state, t);
+    if (refused) {
+      return answer.replaceChildren(reading ? refused : "Nothing to predict: " +
+        `φ(q${sub(t)}) gives no weight to what is written.`);
     }
     if (reading) {
       const guess = guesses.get(t);
-      return ask.replaceChildren(h("p", {}, h("strong", { text:
-        `You predicted ${list(guess.map(short))}. ` }),
-        diagnose(calculation, t, guess)));
+      return answer.replaceChildren(
+        h("p", {}, "Both roads give ", h("strong", { class: "lt-hue lt-o",
+          text: `o${sub(t)} = ${output(F, now.state)}` })),
+        guess ? h("p", {}, `You predicted ${list(guess.map(short))}. `,
+                  diagnose(calculation, t, guess)) : "");
     }
     const inputs = now.value.map((_, i) => field({
       label: `Your o${sub(t)}, entry ${i + 1}`, text: "", symbol: "o",
       accept: (typed) => parseNumber(typed).why ?? "" }));
     const reason = h("span", { class: "lt-why", role: "alert" });
-    ask.replaceChildren(h("form", { onsubmit(event) {
+    answer.replaceChildren(h("form", { onsubmit(event) {
       event.preventDefault();
       const numbers = inputs.map((input) => parseNumber(input.value));
       const bad = numbers.findIndex((number) => number.why);
@@ -478,7 +501,7 @@ function render({ model, el }) {
 
     drawTokens();
     const question = JSON.stringify([at, texts(), [...guesses]]);
-    if (question !== asked) drawAsk(t, reading);
+    if (question !== asked) drawAnswer(t, reading);
     asked = question;
 
     const empty = { ...now, S: now.before.S, z: now.before.z };
@@ -488,29 +511,25 @@ function render({ model, el }) {
       h("p", { class: "lt-title", text: "One road: keep a state" }),
       scroller(statePicture(F, t ? now : empty, t, reading, refused),
                "S and z"),
-      h("p", { class: "lt-cost", text: `Kept: S and z, ${size} numbers, ` +
-        "however long the sequence." }));
+      h("p", { class: "lt-cost", text: `Kept: ${size} numbers, ` +
+        "at any length." }));
     pairsRoad.replaceChildren(
       h("p", { class: "lt-title", text: "The other: compare every key" }),
       scroller(pairsPicture(F, calculation, t, reading, refused),
                "The weights"),
-      h("p", { class: "lt-cost", text: `Kept: ${t} keys and values, ` +
-        `${t * each} numbers, ${each} more a token.` }));
-    same.replaceChildren(...(reading && !refused ? [
-      h("strong", { text: "Both roads: " }),
-      h("span", { class: "lt-hue lt-o",
-                  text: `o${sub(t)} = ${output(F, now.state)}` })] :
-      [refused || "Both roads meet at each read."]));
+      h("p", { class: "lt-cost", text: `Kept: ${t * each} numbers, ` +
+        `${each} more with each token.` }));
   }
 
   const root = h("div", { class: "lt lt-stepper", role: "group",
                           "aria-label": "Stepper: causal linear attention" },
     h("div", { class: "lt-bar" }, reset, back, play.control, next, slider,
       count),
-    says, ask,
-    h("div", { class: "lt-roads" }, stateRoad, pairsRoad), same,
-    h("div", { class: "lt-card" }, tokens, why,
-      h("div", { class: "lt-bar" }, mode, ...sizes.map(({ node }) => node))));
+    says, answer,
+    h("div", { class: "lt-roads" }, stateRoad, pairsRoad),
+    h("div", { class: "lt-card" }, h("div", { class: "lt-bar lt-top" }, tokens,
+      h("div", { class: "lt-sizes" }, mode,
+        ...sizes.map(({ node }) => node))), why));
   onKeys(root, {
     ArrowRight: byHand(() => step() + 1), ArrowLeft: byHand(() => step() - 1),
     Home: byHand(() => 0), End: byHand(last),

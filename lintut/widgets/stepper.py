@@ -1,5 +1,6 @@
 """The stepper: causal linear attention, one token at a time, on two roads."""
 
+import re
 from fractions import Fraction
 from math import lcm
 
@@ -58,8 +59,8 @@ class Stepper(Widget):
         if step not in range(2 * len(keys) + 1):
             raise ValueError(f"step must be a whole number from 0 to "
                              f"{2 * len(keys)}; it is {step!r}")
-        texts = {name[0]: [[str(x) for x in row] for row in rows]
-                 for name, rows in parts.items()}
+        texts = {name: [[_typed(x) for x in row] for row in rows]
+                 for name, rows in zip("kvq", (keys, values, queries))}
         super().__init__(**texts, feature_map=feature_map, step=step)
 
     def summary(self):
@@ -98,10 +99,22 @@ class Stepper(Widget):
 def _numbers(name, rows):
     """Rows of Fractions from rows of numbers or texts."""
     try:
-        return [[Fraction(x) for x in row] for row in rows]
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        numbers = [[Fraction(str(x)) for x in row] for row in rows]
+    except (TypeError, ValueError, ZeroDivisionError):
         raise ValueError(f"{name} must be rows of finite numbers; "
                          f"it is {rows!r}") from None
+    for x in (x for row in numbers for x in row):
+        if abs(x) > LARGEST or x.denominator > LARGEST:
+            raise ValueError(f"{name} must stay within a million and be no "
+                             f"finer than a millionth; one entry is {x}")
+    return numbers
+
+
+def _typed(x):
+    """A number as its reader would type it: 0.5 stays 0.5."""
+    text = str(x)
+    return text if re.fullmatch(r"-?\d+(\.\d+)?", text) else (
+        str(Fraction(text)))
 
 
 def _same_shape(keys, values, queries):
