@@ -25,7 +25,12 @@ class Blocks:
 
 
 # (kernel, class, bits): Blocks.  A class left out takes the row of "large".
-TABLE = {}
+TABLE = {
+    ("linear.states", "large", 16): Blocks(64, 64, 4, 2, "to be measured x"),
+    ("linear.states", "large", 32): Blocks(64, 64, 4, 2, "to be measured x"),
+    ("linear.attend", "large", 16): Blocks(64, 64, 4, 2, "to be measured x"),
+    ("linear.attend", "large", 32): Blocks(64, 64, 4, 2, "to be measured x"),
+}
 
 
 def device_class(device):

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 import torch
 import triton
+import triton.language as tl
+
+from ._backend import capability, interpreting
 
 _recording = None
 
@@ -83,3 +86,28 @@ def _describe(kernel, args, constants, num_warps, num_stages):
     signature = {name: signature[name] for name in kernel.arg_names}
     return Launch(kernel, signature, fixed, tuple(aligned),
                   num_warps, num_stages)
+
+
+def products(q):
+    """How the kernels multiply: the constants DOT, PRECISION, and the dtype
+    in which they keep states between kernels.
+
+    bfloat16   as it is: its range is float32's
+    float16    as tf32, whose mantissa is float16's and whose range is
+               float32's: sums over a long sequence leave float16's range
+    float32    as three tf32 products, or as one if torch was told that one
+               is enough (torch.set_float32_matmul_precision)
+
+    Without tensor cores, and in the interpreter, in float32.
+    """
+    cores = capability(q.device) is None or capability(q.device) >= (8, 0)
+    if q.dtype == torch.bfloat16 and not interpreting():
+        return dict(DOT=tl.bfloat16, PRECISION="tf32"), torch.bfloat16
+    if not cores:
+        precision = "ieee"
+    elif q.dtype == torch.float16 or \
+            torch.get_float32_matmul_precision() != "highest":
+        precision = "tf32"
+    else:
+        precision = "tf32x3"
+    return dict(DOT=tl.float32, PRECISION=precision), torch.float32

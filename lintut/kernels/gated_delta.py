@@ -39,10 +39,10 @@ Hatamizadeh 2025, "Gated Delta Networks", section 3.3 (gates).
 """
 
 import torch
-from torch.nn.functional import pad
 
 from . import _checks, _sequences
 from ._backend import choose_backend
+from ._chunked import join, split
 
 
 def chunkwise(q, k, v, alpha, beta, initial_state=None, return_state=False,
@@ -126,8 +126,8 @@ def _chunkwise(q, k, v, alpha, beta, initial_state, return_state, backend,
         S = q.new_zeros(sequences, *q.shape[2:], v.shape[3], dtype=precise)
     if choose_backend(q, (v.shape[-1],), backend).backend == "triton":
         from . import gated_delta_triton
-        o, S = gated_delta_triton.chunkwise(q, k, v, log_alpha, beta, S,
-                                            bounds, chunk_size)
+        o, S = gated_delta_triton.run(q, k, v, log_alpha, beta, S, bounds,
+                                      _checks.tile(chunk_size))
         return (o, S) if return_state else o
     if log_alpha is None:
         log_alpha = torch.zeros_like(beta)
@@ -144,8 +144,8 @@ def _chunkwise(q, k, v, alpha, beta, initial_state, return_state, backend,
 def _torch(q, k, v, log_alpha, beta, S, C):
     """All chunks of equally long sequences: (o, S)."""
     length, low = q.shape[1], q.dtype
-    q, k, v = (_split(x, C) for x in (q, k, v))        # (B, H, chunks, C, D)
-    log_alpha, beta = (_split(x[..., None], C) for x in (log_alpha, beta))
+    q, k, v = (split(x, C) for x in (q, k, v))        # (B, H, chunks, C, D)
+    log_alpha, beta = (split(x[..., None], C) for x in (log_alpha, beta))
     D = _segments(log_alpha).exp().tril()              # (B, H, chunks, C, C)
     b = log_alpha.cumsum(-2).exp()                     # (B, H, chunks, C, 1)
     e = D[..., -1, :, None]
@@ -168,18 +168,7 @@ def _torch(q, k, v, log_alpha, beta, S, C):
     # O = b Q S + (D ∘ Q Kᵀ) U
     o = (b * (q @ torch.stack(into, 2))
          + (D * (q @ k.mT)).to(low) @ torch.stack(written, 2))
-    return _join(o, length).to(low), S
-
-
-def _split(x, C):
-    """(B, T, H, D) → (B, H, chunks, C, D); zeros fill the last chunk."""
-    x = pad(x, (0, 0, 0, 0, 0, -x.shape[1] % C))
-    return x.unflatten(1, (-1, C)).permute(0, 3, 1, 2, 4)
-
-
-def _join(x, length):
-    """(B, H, chunks, C, D) → (B, T, H, D)."""
-    return x.permute(0, 2, 3, 1, 4).flatten(1, 2)[:, :length]
+    return join(o, length).to(low), S
 
 
 def _segments(log_alpha):
