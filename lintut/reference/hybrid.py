@@ -60,8 +60,9 @@ def join(near, far, heads):
     return o
 
 
-def pair(state):
+def pair(state, return_state):
     """The two parts of an initial state; either may be None."""
+    _checks.flag("return_state", return_state)
     if state is None:
         return None, None
     if not isinstance(state, (tuple, list)) or len(state) != 2:
@@ -81,7 +82,7 @@ def recurrent(q, k, v, window, heads, feature_map=elu_plus_one, scale=None,
               initial_state=None, return_state=False):
     """One token at a time.  The state is ((K, V), (S, z))."""
     near, far = split(q, k, v, heads)
-    cache, memory = pair(initial_state)
+    cache, memory = pair(initial_state, return_state)
     o_near, cache = sliding_window.recurrent(
         *near, window, scale=scale, initial_state=cache, return_state=True)
     o_far, memory = linear.recurrent(
@@ -95,7 +96,7 @@ def chunkwise(q, k, v, window, heads, feature_map=elu_plus_one, scale=None,
     """A chunk at a time: a band of scores, and a state between chunks."""
     size = _checks.count("chunk_size", chunk_size)
     near, far = split(q, k, v, heads)
-    cache, memory = pair(initial_state)
+    cache, memory = pair(initial_state, return_state)
     o_near, cache = sliding_window.banded(
         *near, window, scale=scale, initial_state=cache, return_state=True,
         block_size=size)
