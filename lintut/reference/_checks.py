@@ -21,7 +21,7 @@ def quiet(function):
 
 @quiet
 def array(name, x, ndim=2, axes="(…, N, d)"):
-    """`x` as a finite float32 or float64 array of at least `ndim` axes."""
+    """A read-only view of `x`: finite, float32 or float64, `ndim` axes or more."""
     try:
         x = np.asarray(x)
     except ValueError:
@@ -40,6 +40,8 @@ def array(name, x, ndim=2, axes="(…, N, d)"):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
         raise ValueError(f"{name} must be finite; "
                          f"{name}{list(where)} is {x[where]}")
+    x = x.view()
+    x.flags.writeable = False       # what is the caller's stays as it is
     return x
 
 
@@ -79,8 +81,12 @@ def gate(name, x, like, shape, low, high, open_low=False):
 
     `shape` is what its last axes must be: (N,), (N, d) or () for a number.
     """
-    axes = "(…, " + ", ".join(map(str, shape)) + ")" if shape else "()"
-    x = np.asarray(x)
+    axes = f"({', '.join(map(str, ('…', *shape)))})"
+    try:
+        x = np.asarray(x)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{name} must be an array of shape {axes}; "
+                         "its rows differ in length") from None
     if x.dtype not in (np.float32, np.float64) and x.ndim == 0:
         x = x.astype(np.float64) if x.dtype.kind in "iu" else x
     x = array(name, x, ndim=len(shape), axes=axes)
@@ -96,15 +102,20 @@ def gate(name, x, like, shape, low, high, open_low=False):
     return x.astype(like.dtype, copy=False)
 
 
-def state(name, x, like, shape):
-    """An initial state as a new array of exactly `shape`, or zeros."""
+def state(name, x, like, shape, ndim=2):
+    """An initial state as a new array of `shape`, or zeros.
+
+    Its last `ndim` axes must be those of `shape`; the others broadcast.
+    """
     if x is None:
         return np.zeros(shape, like.dtype)
-    x = array(name, x, ndim=1, axes=str(shape))
+    x = array(name, x, ndim=ndim, axes=str(shape))
     if x.dtype != like.dtype:
         raise ValueError(f"{name} must be {like.dtype}, as q is; "
                          f"it is {x.dtype}")
     try:
+        if x.shape[-ndim:] != tuple(shape[-ndim:]):
+            raise ValueError
         return np.broadcast_to(x, shape).copy()
     except ValueError:
         raise ValueError(f"{name} must have shape {shape}; "
@@ -221,10 +232,16 @@ def number(name, x):
 
 
 def positive(denominator, name="the denominator", cause=""):
-    """Raise unless every entry (one a row) is above zero."""
-    if not (denominator > 0).all():
-        row = tuple(int(i) for i in np.argwhere(~(denominator > 0))[0])
-        raise ValueError(f"{name} of row {row[-1]} must be positive; "
+    """Raise unless every entry (one a row) is above zero, and finite.
+
+    Below the smallest normal number too few digits are left to divide by.
+    """
+    least = np.finfo(denominator.dtype).tiny
+    good = (denominator >= least) & np.isfinite(denominator)
+    if not good.all():
+        row = tuple(int(i) for i in np.argwhere(~good)[0])
+        raise ValueError(f"{name} of row {row[-1]} must be positive (at "
+                         f"least {least:.2g}) and finite; "
                          f"it is {denominator[row]:g}{cause}")
     return denominator
 
