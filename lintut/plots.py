@@ -270,6 +270,37 @@ def matrix(values, x="key j", y="query i", unit="weight", diverging=False,
     return fig
 
 
+def matrices(panels, height=330):
+    """Matrices side by side, cell for cell of one size, titles above them.
+
+    `panels` maps a title (a line break is <br>) to a matrix; NaN cells are
+    left blank.  Colours compare cells within a matrix: its largest entry, up
+    or down, has the full colour.
+    """
+    fig = figure(" ", " ", height)
+    left = 0
+    for title, values in panels.items():
+        values = np.asarray(values, float)
+        largest = float(np.nanmax(np.abs(values))) or 1.0
+        rows, columns = values.shape
+        fig.add_heatmap(
+            z=values.tolist(), x0=left, dx=1, y0=0, dy=1, zmin=-largest,
+            zmax=largest, xgap=1, ygap=1, showscale=False, hoverongaps=False,
+            colorscale=[[0, READ], [0.5, PAPER], [1, WRITE]],
+            hovertemplate="%{z:.4g}<extra></extra>")
+        fig.add_shape(type="rect", x0=left - 0.5, x1=left + columns - 0.5,
+                      y0=-0.5, y1=rows - 0.5, line=dict(color=MUTED, width=1))
+        fig.add_annotation(x=left - 0.5, y=-0.5, text=title, showarrow=False,
+                           xanchor="left", yanchor="bottom", align="left",
+                           yshift=4, font=dict(size=12))
+        left += columns + 3
+    plain = dict(visible=False, constrain="domain")
+    fig.update_yaxes(autorange="reversed", scaleanchor="x", **plain)
+    fig.update_xaxes(range=[-1, left - 2], **plain)
+    fig.layout.margin.t = 44
+    return fig
+
+
 def show(fig, alt, caption):
     """Put a figure on the page, with alt text and caption (in its meta).
 
