@@ -77,7 +77,7 @@ class PlaceStill(SphinxPostTransform):
             still, = stills
             still["alt"] = figure["alt"]
             still["height"] = f"{figure['height']}px"
-            still["loading"] = "lazy"
+            still["classes"].append("no-scaled-link")
             still.parent.remove(still)
             figure.insert(0, still)
 

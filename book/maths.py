@@ -7,9 +7,11 @@ browser, and screen readers get the MathML.
 import json
 import re
 import subprocess
+from html import escape
 from pathlib import Path
 
 from docutils import nodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
 
@@ -46,10 +48,34 @@ def _formula(node, display):
         return "<code></code>"
 
 
+class KeepPunctuation(SphinxPostTransform):
+    """Move what follows a formula, as in `$q$,`, into it.
+
+    A browser may break the line after any formula, and would start the next
+    one with the comma.
+    """
+
+    default_priority = 900
+
+    def run(self, **_):
+        for node in self.document.findall(nodes.math):
+            text = node.next_node(descend=False, siblings=True)
+            if isinstance(text, nodes.Text):
+                mark = re.match(r"[-,.;:?!)\]’”]+", text)
+                if mark:
+                    node["after"] = mark[0]
+                    text.parent.replace(text, nodes.Text(text[mark.end():]))
+
+
 def visit_math(self, node):
     """Inline: $…$."""
-    self.body.append('<span class="math notranslate nohighlight">'
-                     f"{_formula(node, False)}</span>")
+    html = _formula(node, False)
+    if "after" in node:
+        # KaTeX ends with its last unbreakable box, itself in two others.
+        html = html.removesuffix("</span></span></span>") + (
+            f'<span class="after">{node["after"]}</span></span></span></span>')
+    self.body.append(f'<span class="math notranslate nohighlight">{html}'
+                     "</span>")
     raise nodes.SkipNode
 
 
@@ -60,9 +86,7 @@ def visit_math_block(self, node):
     self.body.append(f'<div class="equation">{_formula(node, True)}</div>')
     if node["number"]:
         number = get_node_equation_number(self, node)
-        self.body.append(f'<span class="eqno">({number})')
-        self.add_permalink_ref(node, "Link to this equation")
-        self.body.append("</span>")
+        self.body.append(f'<span class="eqno">({number})</span>')
     self.body.append("</div>\n")
     raise nodes.SkipNode
 
@@ -80,6 +104,20 @@ def number_by_chapter(app, doctree):
             equations[node["label"]] = (docname, node["number"])
 
 
+def plain_title(app, pagename, templatename, context, doctree):
+    """Formulas of a page's title as text, for the browser's tab."""
+    if pagename in app.env.titles:
+        context["title"] = "".join(
+            _plain(child) for child in app.env.titles[pagename].children)
+
+
+def _plain(node):
+    if not isinstance(node, nodes.math):
+        return escape(node.astext())
+    mathml = re.search(r"<math.*?<annotation", _formula(node, False))
+    return re.sub(r"<[^>]*>?", "", mathml[0])
+
+
 def stop(app, exception):
     """End KaTeX with the build."""
     global _node
@@ -92,6 +130,8 @@ def stop(app, exception):
 def setup(app):
     app.add_html_math_renderer(
         "katex", (visit_math, None), (visit_math_block, None))
+    app.add_post_transform(KeepPunctuation)
     app.connect("doctree-read", number_by_chapter)
+    app.connect("html-page-context", plain_title)
     app.connect("build-finished", stop)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,8 +1,10 @@
 """Still images of plotly figures, drawn by the plotly that pages load."""
 
 import base64
+import io
 import shutil
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from book import packages
@@ -11,19 +13,15 @@ from book.site import PLOTLY
 
 WIDTH = 700         # CSS pixels, where layout.width is not set
 SCALE = 2
-LIMIT = 60_000      # bytes of a PNG
+COLOURS = 256       # enough for flat areas and smooth scales; a fifth the size
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
          "--disable-background-networking", "--disable-component-update",
          "--disable-sync"]
 
-# Draws the figure and returns [the PNG's data URL, its size].
-DRAW = """async ([figure, width, height, scale]) => {
-  const image = await Plotly.toImage(
-    {data: figure.data, layout: {...figure.layout, width, height}},
-    {format: "png", width, height, scale});
-  return image;
-}"""
+DRAW = """([figure, width, height, scale]) => Plotly.toImage(
+  {data: figure.data, layout: {...figure.layout, width, height}},
+  {format: "png", width, height, scale})"""
 
 
 def browser_path():
@@ -66,4 +64,13 @@ class Stills:
         url = self._page.evaluate(DRAW, [
             figure, layout.get("width", WIDTH),
             layout.get("height", HEIGHT), SCALE])
-        return url.split(",", 1)[1]
+        return _compact(url.split(",", 1)[1])
+
+
+def _compact(png):
+    """The same picture with few colours, as base64."""
+    picture = Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB")
+    compact = io.BytesIO()
+    picture.quantize(COLOURS, Image.Quantize.MEDIANCUT, dither=0).save(
+        compact, "PNG", optimize=True)
+    return base64.b64encode(compact.getvalue()).decode()
