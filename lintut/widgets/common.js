@@ -122,12 +122,10 @@ const exact = {
   ratios(as, b) {
     const scale = [...as, b].reduce((l, x) => l * (x.d / gcd(l, x.d)), 1n);
     const over = (b.n * scale) / b.d;
-    return as.map((a) => {
-      const text = over === 1n ? `${(a.n * scale) / a.d}` :
-                                 `${(a.n * scale) / a.d}/${over}`;
-      return text.length > LONGEST ? exact.show(exact.over(a, b)) :
-                                     text.replace("-", "−");
-    });
+    const texts = as.map((a) => `${(a.n * scale) / a.d}`.replace("-", "−") +
+                                (over === 1n ? "" : `/${over}`));
+    return texts.every((text) => text.length <= LONGEST) ? texts :
+      as.map((a) => exact.show(exact.over(a, b)));
   },
 };
 
@@ -225,28 +223,24 @@ function onKeys(root, actions) {
 
 /**
  * A Play button.  `begin()` runs when it is pressed; `advance()` goes one step
- * on and returns false when that was the last.
- * Readers who asked their system for less motion get no running clock.
+ * on and returns false when that was the last.  Readers who asked their system
+ * for less motion get one step a press, and no running clock.
  */
 function player({ interval = 1800, begin = () => {}, advance }) {
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   let timer = null;
   const control = button("Play", () => {
-    if (calm.matches) return;
-    if (timer) stop();
-    else {
-      begin();
-      timer = setInterval(tick, interval);
-      label();
-      tick();
-    }
+    if (timer) return stop();
+    begin();
+    if (!calm.matches) timer = setInterval(tick, interval);
+    label();
+    tick();
   });
   const tick = () => { if (!advance()) stop(); };
   const label = () => {
     control.textContent = timer ? "Pause" : "Play";
     control.title = calm.matches ?
-      "Off: your system asks for less motion. Use Next." : "";
-    enable(control, !calm.matches);
+      "One step a press: your system asks for less motion" : "";
   };
   const stop = () => { clearInterval(timer); timer = null; label(); };
   calm.addEventListener("change", stop);

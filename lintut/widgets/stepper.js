@@ -343,11 +343,14 @@ function render({ model, el }) {
     const more = button("+", () => size() < most && change(size() + 1));
     less.setAttribute("aria-label", `Fewer: ${name}`);
     more.setAttribute("aria-label", `More: ${name}`);
-    const shown = h("output", {});
+    const shown = h("b");
+    const node = h("span", { class: "lt-size", role: "group" },
+                   `${name} `, less, shown, more);
     return {
-      node: h("span", { class: "lt-size" }, `${name} `, less, shown, more),
+      node,
       draw() {
         shown.textContent = size();
+        node.setAttribute("aria-label", `${name}: ${size()}`);
         enable(less, size() > 1);
         enable(more, size() < most);
       },

@@ -4,6 +4,7 @@ import re
 from fractions import Fraction
 from math import lcm
 
+import numpy as np
 import traitlets
 
 from lintut.reference.feature_maps import elu_plus_one
@@ -71,8 +72,8 @@ class Stepper(Widget):
         floats where φ = ELU + 1."""
         k, v, q = (_numbers(name, getattr(self, name)) for name in "kvq")
         if self.feature_map == "elu_plus_one":
-            k, q = ([[float(elu_plus_one(float(x))) for x in row]
-                     for row in part] for part in (k, q))
+            k, q = (elu_plus_one(np.array(part, float)).tolist()
+                    for part in (k, q))
         S = [[0] * len(v[0]) for _ in k[0]]
         z = [0] * len(k[0])
         for key, value, query in zip(k, v, q):
