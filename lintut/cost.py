@@ -27,7 +27,7 @@ The decoding step is that of token N; tokens 1 … N−1 are in the cache.
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 from lintut.reference._checks import count
 
@@ -39,6 +39,7 @@ SYMBOLS = {
     "C": "chunk size", "g": "global positions", "b": "block size",
     "n_w": "window blocks", "n_g": "global blocks", "n_r": "random blocks",
     "B": "queries in a tile on the chip", "P": "pairs compared",
+    "L": "halvings of a chunk, ⌈log₂ C⌉",
 }
 
 
@@ -103,19 +104,23 @@ BLOCKED = Form(
      "N*(d+d_v)+N*(ceil(N/B)+1)*(d+d_v)//2"),
     "2*N*(d+d_v)+N")                    # q, k, v, o and log Σ exp, a row
 
-# The query; what it sees before, and (not causal) after it.
+# The query itself; what it sees before, and (not causal) after it.
 BEFORE, AFTER = "min(floor(w/2),N-1)", "min(ceil(w/2)-1,N-1)"
+# One token after another from a cache, which is read anew for each.
+DECODED = Form(TRIANGLE[1], "2*P*(d+d_v)", "5*P+N*d",
+               f"{IN_OUT}+P*(d+d_v)", "N*(2*d+d_v)+P")
+
 BAND = (f"N+{BEFORE}*(2*N-1-{BEFORE})//2+{AFTER}*(2*N-1-{AFTER})//2",
         "min(w,N)*N-min(w,N)*(min(w,N)-1)//2")
-BIGBIRD_KEYS = "min(N,b*(n_w+n_g+n_r))"
 
 
 SOFTMAX_FAMILY = {
     "softmax": Mechanism(
-        {"parallel": _weights(TRIANGLE), "blocked": BLOCKED}, _cache("N")),
+        {"parallel": _weights(TRIANGLE), "blocked": BLOCKED,
+         "recurrent": DECODED}, _cache("N")),
     "sliding_window": Mechanism(
-        {"banded": _weights(BAND), "parallel": _weights(TRIANGLE)},
-        _cache("min(w,N)")),
+        {"banded": _weights(BAND), "parallel": _weights(TRIANGLE),
+         "recurrent": replace(DECODED, pairs=BAND[1])}, _cache("min(w,N)")),
     "longformer": Mechanism(
         {"banded": _weights(("min(N**2,w*N+2*g*N)",
                              "min(N*(N+1)//2,w*N+g*N)")),
@@ -124,7 +129,7 @@ SOFTMAX_FAMILY = {
         "P is an upper bound: a pair both near and global counts twice; "
         "decoding a global token reads everything and is not counted"),
     "bigbird": Mechanism(
-        {"banded": _weights(("min(N**2,b*(n_w+2*n_g+n_r)*N)",
+        {"blocked": _weights(("min(N**2,b*(n_w+2*n_g+n_r)*N)",
                              "min(N*(N+1)//2,b*(n_w+n_g+n_r)*N)")),
          "parallel": _weights(TRIANGLE)},
         Step("2*min(N,b*(n_w+n_g+n_r))*(d+d_v)",
@@ -169,56 +174,65 @@ def _recurrent(state, token, recurrent, chunkwise, parallel, sums=None,
 
 
 RECURRENT_FAMILY = {
-    # φ: 4 a feature, for q and k.  Write S: 2rd_v, z: r; read: 2rd_v, 2r, d_v
+    # φ: 4 a feature, for q and k.  Write S 2rd_v and z r; read 2rd_v and 2r;
+    # divide d_v.  By chunks, z is one more column of S.
     "linear": _recurrent(
         "r*d_v+r",
         token=("4*r*d_v+2*r", "9*r+d_v"),
         recurrent=("4*N*r*d_v+2*N*r", "9*N*r+N*d_v"),
-        chunkwise=("4*N*r*d_v+2*N*r+2*P*(r+d_v)",
-                   "9*N*r+2*N*d_v+P+ceil(N/C)*r*d_v"),
+        chunkwise=("4*N*r*(d_v+1)+2*P*(r+d_v+1)",
+                   "8*N*r+N*(2*d_v+1)+ceil(N/C)*r*(d_v+1)"),
         parallel=("2*P*(r+d_v)", "8*N*r+2*P"),
         sums=("4*N*r*d_v+2*N*r", "9*N*r+N*d_v"),
-        note="the feature map is ELU + 1, so that r = d"),
-    # as linear; φ: projections 4dr, squared norms and scaling
+        note="the feature map is ELU + 1"),
+    # As linear, with another φ: the projection 2dr each for q and k; for both
+    # together 6d + 2 for scaling and squared norm, 7r for the exponentials.
     "performer": _recurrent(
         "r*d_v+r",
-        token=("4*d*r+4*r*d_v+2*r", "6*d+7*r+d_v"),
-        recurrent=("4*N*d*r+4*N*r*d_v+2*N*r", "6*N*d+7*N*r+N*d_v"),
-        chunkwise=("4*N*d*r+4*N*r*d_v+2*N*r+2*P*(r+d_v)",
-                   "6*N*d+7*N*r+2*N*d_v+P+ceil(N/C)*r*d_v"),
-        parallel=("4*N*d*r+2*P*(r+d_v)", "6*N*d+6*N*r+2*P"),
-        sums=("4*N*d*r+4*N*r*d_v+2*N*r", "6*N*d+7*N*r+N*d_v"),
+        token=("4*d*r+4*r*d_v+2*r", "6*d+2+8*r+d_v"),
+        recurrent=("4*N*d*r+4*N*r*d_v+2*N*r", "N*(6*d+2)+8*N*r+N*d_v"),
+        chunkwise=("4*N*d*r+4*N*r*(d_v+1)+2*P*(r+d_v+1)",
+                   "N*(6*d+2)+7*N*r+N*(2*d_v+1)+ceil(N/C)*r*(d_v+1)"),
+        parallel=("4*N*d*r+2*P*(r+d_v)", "N*(6*d+2)+7*N*r+2*P"),
+        sums=("4*N*d*r+4*N*r*d_v+2*N*r", "N*(6*d+2)+8*N*r+N*d_v"),
         note="positive random features"),
-    # fade S: dd_v
+    # Fade S dd_v, write it 2dd_v, read it 2dd_v.  The chunk's decay mask is
+    # computed once.
     "retention": _recurrent(
         "d*d_v",
         token=("4*d*d_v", "d*d_v"),
         recurrent=("4*N*d*d_v", "N*d*d_v"),
         chunkwise=("4*N*d*d_v+2*P*(d+d_v)",
-                   "P+N*(2*d+d_v)+2*ceil(N/C)*d*d_v"),
-        parallel=("2*P*(d+d_v)", "P")),
+                   "P+N*(d+2*d_v)+2*ceil(N/C)*d*d_v+C**2+C"),
+        parallel=("2*P*(d+d_v)", "2*P")),
+    # The gates differ by channel: a chunk's pairs at or below the diagonal,
+    # (P+N)/2 of them, come from L halvings; each fades q and k once more.
     "gla": _recurrent(
         "d*d_v",
         token=("4*d*d_v", "d*d_v"),
         recurrent=("4*N*d*d_v", "N*d*d_v"),
-        chunkwise=("4*N*d*d_v+2*P*(d+d_v)",
-                   "3*P*d+N*(4*d+d_v)+2*ceil(N/C)*d*d_v"),
-        parallel=("2*P*(d+d_v)", "3*P*d"),
+        chunkwise=("4*N*d*d_v+(P+N)*d+2*P*d_v",
+                   "N*d*(L+2)-ceil(N/C)*d+N*d_v+2*ceil(N/C)*d*d_v"),
+        parallel=("2*P*(d+d_v)", "P*d"),
         inputs="N*(3*d+d_v)"),
-    # read the old value 2dd_v, write the error 2dd_v, read 2dd_v
+    # Read the old value 2dd_v, write the error 2dd_v, read 2dd_v.  By chunks
+    # (C divides N): the keys' overlaps 2Pd; their inverse, row after row,
+    # N(C−1)(2C−1)/3; T V and T K 2P(d_v+d); scores and output 2P(d+d_v).
     "delta": _recurrent(
         "d*d_v",
         token=("6*d*d_v", "2*d_v"),
         recurrent=("6*N*d*d_v", "2*N*d_v"),
-        chunkwise=("6*N*d*d_v+P*(5*d+3*d_v)", "2*P"),
-        parallel=("4*P*d+2*P*d_v", "P"),
+        chunkwise=("6*N*d*d_v+P*(6*d+4*d_v)+N*(C-1)*(2*C-1)//3",
+                   "N*(d+3*d_v)+(P-N)//2+ceil(N/C)*d*d_v"),
+        parallel=("2*P*(2*d+d_v)", "P"),
         inputs="N*(2*d+d_v+1)"),
     "gated_delta": _recurrent(
         "d*d_v",
         token=("6*d*d_v", "d*d_v+2*d_v"),
         recurrent=("6*N*d*d_v", "N*d*d_v+2*N*d_v"),
-        chunkwise=("6*N*d*d_v+P*(5*d+3*d_v)", "4*P+2*ceil(N/C)*d*d_v"),
-        parallel=("4*P*d+2*P*d_v", "2*P"),
+        chunkwise=("6*N*d*d_v+P*(6*d+4*d_v)+N*(C-1)*(2*C-1)//3",
+                   "N*(4*d+3*d_v)+3*P+2*ceil(N/C)*d*d_v"),
+        parallel=("2*P*(2*d+d_v)", "P+P*d"),
         inputs="N*(2*d+d_v+2)"),
 }
 
@@ -268,9 +282,12 @@ def _scaled(n, base, units, digits):
 
 @dataclass(frozen=True)
 class Cost:
-    """What `of` returns.  The decode and state fields are None where the
-    mechanism has no causal step; `formulas` holds the text of each field,
-    for one head of one sequence, in elements where the field is in bytes.
+    """What `of` returns: whole numbers, and the formulas they come from.
+
+    `products`, `other` and `flops` count operations, `bytes` bytes, the rest
+    elements.  Decode and state are None where there is no causal step.
+    `formulas` holds the text of a field's formula, for one head of one
+    sequence; those of bytes are in elements.
     """
     mechanism: str
     form: str
@@ -299,7 +316,7 @@ class Cost:
 
     @property
     def intensity(self):
-        """FLOPs a byte, over the whole sequence."""
+        """FLOPs for each byte moved, over the whole sequence."""
         return self.prefill_flops / self.bytes_moved
 
     def text(self, name):
@@ -307,16 +324,14 @@ class Cost:
         value = getattr(self, name)
         if value is None:
             return "not defined"
-        if "bytes" in name:
-            return bytes_text(value)
         if name.endswith(("flops", "products", "other")):
             return flops_text(value)
-        return f"{value:,}"
+        return bytes_text(value) if "bytes" in name else f"{value:,}"
 
 
 def of(mechanism, form=None, *, N, d, d_v=None, r=None, w=256, m=256, C=64,
-       g=1, b=64, n_w=3, n_g=2, n_r=3, heads=1, batch=1, dtype="float16",
-       causal=True, B=None, on_chip=166_912, pairs=None):
+       g=1, b=64, n_w=3, n_g=2, n_r=3, heads=1, batch=1, window_heads=1,
+       dtype="float16", causal=True, B=None, on_chip=166_912, pairs=None):
     """The cost of one mechanism in one form.
 
     Parameters
@@ -326,6 +341,7 @@ def of(mechanism, form=None, *, N, d, d_v=None, r=None, w=256, m=256, C=64,
     N, d, d_v, r, w, m, C, g, b, n_w, n_g, n_r : the sizes, as in `SYMBOLS`;
         d_v and r are d unless given
     heads, batch : multiply everything
+    window_heads : of a hybrid's heads; the others are linear
     dtype : of every element ("float16", "bfloat16", "float32", "float64")
     B : rows of a tile in the blocked form; unless given, as many as fit into
         `on_chip` bytes (an A100's shared memory for one block) with their
@@ -341,43 +357,42 @@ def of(mechanism, form=None, *, N, d, d_v=None, r=None, w=256, m=256, C=64,
     ValueError
         names the argument, what it got and what it should be.
     """
+    sizes = dict(N=N, d=d, d_v=d if d_v is None else d_v,
+                 r=d if r is None else r, w=w, m=m, C=C, b=b, n_w=n_w)
+    sizes = {name: count(name, size) for name, size in sizes.items()} | {
+        name: count(name, size, low=0)
+        for name, size in dict(g=g, n_g=n_g, n_r=n_r).items()}
+    size = _choose("dtype", dtype, DTYPES)
+    fits = max(1, on_chip // (2 * (sizes["d"] + sizes["d_v"]) * size))
+    sizes |= {"C": min(C, N), "B": min(N, count("B", B or fits)),
+              "L": (min(C, N) - 1).bit_length()}
+    times = count("heads", heads) * count("batch", batch)
     if mechanism == "flash":
         mechanism, form = "softmax", "blocked"
-    if mechanism == "hybrid":
-        raise ValueError("mechanism hybrid is a sum: add the costs of its "
-                         "window heads and its linear heads")
-    known = _choose("mechanism", mechanism, MECHANISMS)
-    form = form or _default(mechanism, causal)
-    how = _choose("form", form, known.forms)
-    if not causal and mechanism in CAUSAL_ONLY or (
-            not causal and form in ("recurrent", "chunkwise")):
-        raise ValueError(f"causal must be True for {mechanism} {form}")
-    if causal and form == "sums":
-        raise ValueError("causal must be False for the form sums")
-    sizes = dict(N=N, d=d, d_v=d if d_v is None else d_v,
-                 r=d if r is None else r, w=w, m=m, C=C, g=g, b=b, n_w=n_w,
-                 n_g=n_g, n_r=n_r)
-    sizes = {name: count(name, size, 0 if name in ("g", "n_g", "n_r") else 1)
-             for name, size in sizes.items()}
-    size = _choose("dtype", dtype, DTYPES)
-    row = 2 * (sizes["d"] + sizes["d_v"]) * size
-    sizes["B"] = min(sizes["N"], count(
-        "B", max(1, on_chip // row) if B is None else B))
-    return _cost(mechanism, form, how, known, sizes, causal, pairs, size,
-                 count("heads", heads) * count("batch", batch))
+    if mechanism != "hybrid":
+        return _cost(mechanism, form, sizes, causal, pairs, size, times)
+    near = count("window_heads", window_heads)
+    far = count("heads", heads - near)
+    form = form or "chunkwise"
+    how = _choose("form", form, HYBRID)
+    return _sum(
+        form, near, far,
+        _cost("sliding_window", how[0], sizes, True, None, size, near * batch),
+        _cost("linear", how[1], sizes, True, None, size, far * batch))
+
+
+# What the window heads and the linear heads of a hybrid do.
+HYBRID = {"chunkwise": ("banded", "chunkwise"),
+          "recurrent": ("recurrent", "recurrent"),
+          "parallel": ("parallel", "parallel")}
+CAUSAL = ("retention", "gla", "delta", "gated_delta")
 
 
 def forms(mechanism):
     """The names of a mechanism's forms."""
+    if mechanism == "hybrid":
+        return tuple(HYBRID)
     return tuple(_choose("mechanism", mechanism, MECHANISMS).forms)
-
-
-CAUSAL_ONLY = ("retention", "gla", "delta", "gated_delta")
-
-
-def _default(mechanism, causal):
-    names = forms(mechanism)
-    return "sums" if not causal and "sums" in names else names[0]
 
 
 def _choose(name, key, table):
@@ -387,7 +402,18 @@ def _choose(name, key, table):
     return table[key]
 
 
-def _cost(mechanism, form, how, known, sizes, causal, pairs, size, times):
+def _cost(mechanism, form, sizes, causal, pairs, size, times):
+    known = _choose("mechanism", mechanism, MECHANISMS)
+    if form is None:
+        form = "sums" if not causal and "sums" in known.forms else (
+            next(iter(known.forms)))
+    how = _choose("form", form, known.forms)
+    if not causal and (mechanism in CAUSAL
+                       or form in ("recurrent", "chunkwise")):
+        raise ValueError(f"causal must be True for {mechanism}, {form}")
+    if causal and form == "sums":
+        raise ValueError("causal must be False for the form sums")
+
     def pick(formula):
         return formula if isinstance(formula, str) else formula[causal]
 
@@ -400,18 +426,29 @@ def _cost(mechanism, form, how, known, sizes, causal, pairs, size, times):
                   "decode_bytes": known.step.moved,
                   "state_elements": known.step.state}
     P = evaluate(texts["pairs"], sizes) if pairs is None else pairs
-    symbols = sizes | {"P": count("pairs", P, 0)}
-    value = {name: evaluate(text, symbols) * times
-             * (size if "bytes" in name else 1)
-             for name, text in texts.items()}
+    symbols = sizes | {"P": count("pairs", P, low=0)}
+    value = dict.fromkeys(field.name for field in fields(Cost))
+    value |= {name: evaluate(text, symbols) * times
+              * (size if "bytes" in name else 1)
+              for name, text in texts.items()}
     value["saved_bytes"] = value["saved_elements"] * size
-    for name in ("decode_products", "decode_other", "decode_bytes",
-                 "state_elements"):
-        value.setdefault(name, None)
-    value["state_bytes"] = (value["state_elements"] * size
-                            if known.step else None)
-    return Cost(mechanism, form, **value, note=known.note,
-                formulas={k: typeset(text) for k, text in texts.items()})
+    if known.step:
+        value["state_bytes"] = value["state_elements"] * size
+    return Cost(**value | dict(
+        mechanism=mechanism, form=form, note=known.note,
+        formulas={name: typeset(text) for name, text in texts.items()}))
+
+
+def _sum(form, near, far, window, linear):
+    """A hybrid's cost: its window heads' and its linear heads'."""
+    value = {field.name: getattr(window, field.name)
+             + getattr(linear, field.name)
+             for field in fields(Cost) if field.name not in
+             ("mechanism", "form", "formulas", "note")}
+    formulas = {name: f"{near}({text}) + {far}({linear.formulas[name]})"
+                for name, text in window.formulas.items()}
+    return Cost(**value, mechanism="hybrid", form=form, formulas=formulas,
+                note=f"{near} window heads and {far} linear heads, together")
 
 
 def crossover(first, second, low=1, high=2 ** 24):
