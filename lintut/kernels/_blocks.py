@@ -30,6 +30,18 @@ TABLE = {
     ("linear.states", "large", 32): Blocks(64, 64, 4, 2, "to be measured x"),
     ("linear.attend", "large", 16): Blocks(64, 64, 4, 2, "to be measured x"),
     ("linear.attend", "large", 32): Blocks(64, 64, 4, 2, "to be measured x"),
+    ("retention.states", "large", 16): Blocks(64, 64, 4, 2, "to be measured x"),
+    ("retention.states", "large", 32): Blocks(64, 64, 4, 2, "to be measured x"),
+    ("retention.attend", "large", 16): Blocks(64, 64, 4, 2, "to be measured x"),
+    ("retention.attend", "large", 32): Blocks(64, 64, 4, 2, "to be measured x"),
+    ("gla.states", "large", 16): Blocks(64, 64, 4, 2, "to be measured x"),
+    ("gla.states", "large", 32): Blocks(64, 64, 4, 2, "to be measured x"),
+    ("gla.scores", "large", 16): Blocks(64, 64, 4, 2, "to be measured x"),
+    ("gla.scores", "large", 32): Blocks(64, 64, 4, 2, "to be measured x"),
+    ("gla.outputs", "large", 16): Blocks(64, 64, 4, 2, "to be measured x"),
+    ("gla.outputs", "large", 32): Blocks(64, 64, 4, 2, "to be measured x"),
+    ("gla.gradients", "large", 16): Blocks(64, 64, 4, 2, "to be measured x"),
+    ("gla.gradients", "large", 32): Blocks(64, 64, 4, 2, "to be measured x"),
 }
 
 
