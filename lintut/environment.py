@@ -1,4 +1,4 @@
-"""What this machine has, in one line that every notebook prints first."""
+"""What this machine has: every notebook prints it first."""
 
 import importlib.metadata
 import importlib.util
@@ -28,15 +28,15 @@ def gpu():
 
 def report():
     """Print the versions in use, and the GPU or what its absence means."""
-    found = [f"Python {platform.python_version()}"]
-    for package in ("lintut", "numpy", "torch", "triton", "plotly",
-                    "anywidget"):
-        found.append(f"{package} {_version(package) or 'missing'}")
-    print(" · ".join(found))
+    print(f"lintut {_version('lintut') or 'not installed'} "
+          f"on Python {platform.python_version()}")
+    for line in (("numpy", "torch", "triton"), ("plotly", "anywidget")):
+        print(" · ".join(f"{package} {_version(package) or 'missing'}"
+                         for package in line))
     device = gpu()
     if device is None:
-        print("no GPU: everything here runs on the CPU; where a GPU is "
-              "needed, recorded results are shown")
+        print("no GPU: all of this runs on the CPU, and where\n"
+              "a GPU is needed, recorded results are shown")
     else:
         name, (major, minor) = device
         print(f"GPU: {name}, compute capability {major}.{minor}")
