@@ -1,7 +1,6 @@
 """What this machine has: every notebook prints it first."""
 
 import importlib.metadata
-import importlib.util
 import platform
 
 
@@ -17,9 +16,10 @@ def gpu():
 
     Asks the driver through torch; without torch there is no GPU for us.
     """
-    if importlib.util.find_spec("torch") is None:
+    try:
+        import torch
+    except ModuleNotFoundError:
         return None
-    import torch
     if not torch.cuda.is_available():
         return None
     return (torch.cuda.get_device_name(),

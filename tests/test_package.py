@@ -150,6 +150,9 @@ def test_the_arrows_are_seen():
 
 def test_report_names_versions_and_gpu(capsys):
     lintut.report()
-    first, second = capsys.readouterr().out.strip().splitlines()
-    assert first.startswith("Python 3") and "numpy" in first
-    assert "GPU" in second
+    text = capsys.readouterr().out
+    assert text.startswith("lintut ") and "on Python 3" in text
+    for package in ("numpy", "torch", "triton", "plotly", "anywidget"):
+        assert f"{package} " in text
+    assert "GPU" in text
+    assert max(map(len, text.splitlines())) <= 52       # fits a phone
