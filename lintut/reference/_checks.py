@@ -21,7 +21,7 @@ def quiet(function):
 
 @quiet
 def array(name, x, ndim=2, axes="(…, N, d)"):
-    """A read-only view of `x`: finite, float32 or float64, `ndim` axes or more."""
+    """A read-only view of `x`, finite float32 or float64, ndim axes or more."""
     try:
         x = np.asarray(x)
     except ValueError:
@@ -64,7 +64,7 @@ def qkv(q, k, v, same_length=True):
     if same_length and q.shape[-2] != k.shape[-2]:
         raise ValueError(f"k must have q's length N={q.shape[-2]}; "
                          f"its shape is {k.shape}")
-    return q, k, v, lead("q, k and v", q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    return q, k, v, lead("q, k and v", *(x.shape[:-2] for x in (q, k, v)))
 
 
 def lead(name, *shapes):
@@ -211,12 +211,14 @@ def only_causal(causal):
                          "a recurrence sees no future token")
 
 
-def count(name, n, low=1):
-    """A whole number of at least `low`."""
+def count(name, n, low=1, high=None):
+    """A whole number of at least `low`, and at most `high`."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
         raise ValueError(f"{name} must be a whole number; it is {n!r}")
     if n < low:
         raise ValueError(f"{name} must be at least {low}; it is {n}")
+    if high is not None and n > high:
+        raise ValueError(f"{name} must be at most {high}; it is {n}")
     return int(n)
 
 
@@ -257,10 +259,16 @@ def finite(result, **arguments):
             finite(part, **arguments)
         elif not np.isfinite(part.sum()) and not np.isfinite(part).all():
             sizes = {name: max(np.abs(y).max(initial=0) for y in
-                               (x if isinstance(x, tuple) else (x,)))
+                               (x if isinstance(x, (tuple, list)) else (x,)))
                      for name, x in arguments.items() if x is not None}
             worst = max(sizes, key=sizes.get)
             raise ValueError(
                 f"{worst} is too large for {part.dtype}: the result "
                 f"overflows (its largest entry is {sizes[worst]:g})")
     return result
+
+
+def output(o, state, return_state, **arguments):
+    """o, or (o, state), if all of it is finite."""
+    result = (o, state) if flag("return_state", return_state) else o
+    return finite(result, **arguments)

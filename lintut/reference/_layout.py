@@ -1,4 +1,4 @@
-"""Transposing matrices, and cutting a sequence into chunks and back."""
+"""Broadcasting, transposing, and cutting a sequence into chunks and back."""
 
 import numpy as np
 
@@ -6,6 +6,11 @@ import numpy as np
 def transpose(x):
     """The last two axes exchanged."""
     return np.swapaxes(x, -1, -2)
+
+
+def spread(lead, *arrays):
+    """Each array (…, N, width) broadcast to (*lead, N, width); no copies."""
+    return [np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in arrays]
 
 
 def spans(N, chunk_size, at_once=32):

@@ -17,7 +17,7 @@ long as 0 ≤ β_t ‖k_t‖² ≤ 2: keys of unit length are the caller's part.
 import numpy as np
 
 from . import _checks
-from ._layout import join, spans, split, transpose
+from ._layout import join, spans, split, spread, transpose
 
 
 @_checks.quiet
@@ -50,13 +50,14 @@ def parallel(q, k, v, beta):
 def recurrent(q, k, v, beta, initial_state=None, return_state=False):
     """One token at a time: read the old value, write the error, read."""
     q, k, v, beta, S = _inputs(q, k, v, beta, initial_state)
-    o = np.empty_like(v)
+    o = np.empty(v.shape, v.dtype)
     for t in range(v.shape[-2]):
         old = k[..., t, None, :] @ S                         # (…, 1, d_v)
         error = beta[..., t, None, :] * (v[..., t, None, :] - old)
         S += k[..., t, :, None] * error                      # (…, d, d_v)
         o[..., t, :] = (q[..., t, None, :] @ S)[..., 0, :]
-    return _checks.finite((o, S) if return_state else o, q=q, k=k, v=v)
+    return _checks.output(o, S, return_state, q=q, k=k, v=v,
+                          initial_state=initial_state)
 
 
 @_checks.quiet
@@ -69,36 +70,44 @@ def chunkwise(q, k, v, beta, chunk_size=64,
     """
     q, k, v, beta, S = _inputs(q, k, v, beta, initial_state)
     size = _checks.count("chunk_size", chunk_size)
-    o = np.empty_like(v)
+    o = np.empty(v.shape, v.dtype)
     for rows, C in spans(v.shape[-2], size):
         Q, K, V, B = (split(x, rows, C) for x in (q, k, v, beta))
-        T = inverse(np.tril(B * K @ transpose(K), -1))       # (…, C, C)
-        U, W = T @ (B * V), T @ (B * K)
-        pairs = np.tril(Q @ transpose(K))
+        U, W = (x.astype(v.dtype) for x in wy(K, V, B))
+        pairs = np.tril(Q @ transpose(K))                    # (…, C, C)
         O = np.empty_like(U)
         for c in range(len(O)):
             E = U[c] - W[c] @ S                              # (…, C, d_v)
             O[c] = Q[c] @ S + pairs[c] @ E
             S = S + transpose(K[c]) @ E                      # (…, d, d_v)
         o[..., rows, :] = join(O)
-    return _checks.finite((o, S) if return_state else o, q=q, k=k, v=v)
+    return _checks.output(o, S, return_state, q=q, k=k, v=v,
+                          initial_state=initial_state)
+
+
+def wy(K, V, beta, D=1, F=1):
+    """U (…, C, d_v) and W (…, C, d) of chunks whose errors are E = U − W S.
+
+    D and F are the fading inside the chunk (`gated_delta`).  In float64
+    whatever comes in: a row of T is a long sum whose terms cancel, and what
+    float32 loses there would stay in the state.
+    """
+    K, V, beta = (x.astype(np.float64) for x in (K, V, beta))
+    bK = beta * K
+    T = inverse(np.tril(bK @ transpose(K) * D, -1))          # (…, C, C)
+    return T @ (beta * V), T @ (F * bK)
 
 
 def inverse(L):
-    """(I + L)⁻¹ for L (…, C, C) strictly lower triangular.
+    """T = (I + L)⁻¹ for L (…, C, C) strictly lower triangular, row by row.
 
-    Two inverted blocks on the diagonal make one of twice the size:
-    [A 0; B D]⁻¹ = [A⁻¹ 0; −D⁻¹ B A⁻¹  D⁻¹].
+    Row i of (I + L) T = I reads T_i = I_i − Σ_{j<i} L_ij T_j.
     """
     C = L.shape[-1]
     T = np.zeros_like(L)
-    T[..., np.arange(C), np.arange(C)] = 1                   # blocks of one
-    h = 1
-    while h < C:
-        for s in range(0, C - h, 2 * h):
-            a, d = slice(s, s + h), slice(s + h, s + 2 * h)
-            T[..., d, a] = -T[..., d, d] @ L[..., d, a] @ T[..., a, a]
-        h *= 2
+    T[..., np.arange(C), np.arange(C)] = 1
+    for i in range(1, C):
+        T[..., i, :i] = -(L[..., i, None, :i] @ T[..., :i, :i])[..., 0, :]
     return T
 
 
@@ -110,5 +119,4 @@ def _inputs(q, k, v, beta, initial_state=None):
     lead = _checks.lead("q, k, v and beta", lead, beta.shape[:-2])
     S = _checks.state("initial_state", initial_state, v,
                       (*lead, k.shape[-1], v.shape[-1]))
-    return *(np.broadcast_to(x, (*lead, *x.shape[-2:]))
-             for x in (q, k, v, beta)), S
+    return *spread(lead, q, k, v, beta), S

@@ -18,8 +18,8 @@ product and never a ratio of two: see `gla`.
 import numpy as np
 
 from . import _checks
-from ._layout import join, spans, split, transpose
-from .delta import inverse
+from ._layout import join, spans, split, spread, transpose
+from .delta import wy
 
 
 @_checks.quiet
@@ -55,14 +55,15 @@ def recurrent(q, k, v, alpha, beta, initial_state=None, return_state=False):
     """One token at a time: fade, read the old value, write the error, read.
     """
     q, k, v, alpha, beta, S = _inputs(q, k, v, alpha, beta, initial_state)
-    o = np.empty_like(v)
+    o = np.empty(v.shape, v.dtype)
     for t in range(v.shape[-2]):
         S *= alpha[..., t, None, :]                          # (…, d, d_v)
         old = k[..., t, None, :] @ S                         # (…, 1, d_v)
         error = beta[..., t, None, :] * (v[..., t, None, :] - old)
         S += k[..., t, :, None] * error
         o[..., t, :] = (q[..., t, None, :] @ S)[..., 0, :]
-    return _checks.finite((o, S) if return_state else o, q=q, k=k, v=v)
+    return _checks.output(o, S, return_state, q=q, k=k, v=v,
+                          initial_state=initial_state)
 
 
 @_checks.quiet
@@ -75,28 +76,36 @@ def chunkwise(q, k, v, alpha, beta, chunk_size=64,
     """
     q, k, v, alpha, beta, S = _inputs(q, k, v, alpha, beta, initial_state)
     size = _checks.count("chunk_size", chunk_size)
-    o = np.empty_like(v)
+    o = np.empty(v.shape, v.dtype)
     for rows, C in spans(v.shape[-2], size):
         Q, K, V, A, B = (split(x, rows, C) for x in (q, k, v, alpha, beta))
-        D, F = decay(A[..., 0]), np.cumprod(A, -2)           # (…, C, 1)
-        T = inverse(np.tril(B * K @ transpose(K) * D, -1))   # (…, C, C)
-        U, W = T @ (B * V), T @ (B * F * K)
-        pairs = np.tril(Q @ transpose(K)) * D
-        Q, K = F * Q, D[..., -1, :, None] * K
+        D, F = decay(A)                          # (…, C, C), (…, C, 1)
+        U, W, D, F = (x.astype(v.dtype) for x in (*wy(K, V, B, D, F), D, F))
+        pairs = np.tril(Q @ transpose(K)) * D                # (…, C, C)
+        Q, K = F * Q, D[..., -1, :, None] * K                # faded
         O = np.empty_like(U)
         for c in range(len(O)):
             E = U[c] - W[c] @ S                              # (…, C, d_v)
             O[c] = Q[c] @ S + pairs[c] @ E
             S = F[c][..., -1:, :] * S + transpose(K[c]) @ E  # (…, d, d_v)
         o[..., rows, :] = join(O)
-    return _checks.finite((o, S) if return_state else o, q=q, k=k, v=v)
+    return _checks.output(o, S, return_state, q=q, k=k, v=v,
+                          initial_state=initial_state)
 
 
 def decay(alpha):
-    """D_ij = α_{j+1} … α_i where j ≤ i, and 0 above: (…, C) to (…, C, C)."""
-    C = alpha.shape[-1]
-    later = np.tri(C, k=-1, dtype=bool)                      # j < i
-    return np.tril(np.cumprod(np.where(later, alpha[..., None], 1), -2))
+    """D_ij = α_{j+1} … α_i where j ≤ i, and 0 above; F_i = α_1 … α_i.
+
+    Row by row, for gates (…, C, 1): what was left at i − 1, faded once more,
+    and a one for the token itself.  In float64, for `wy`.
+    """
+    C = alpha.shape[-2]
+    D = np.zeros((*alpha.shape[:-1], C))
+    D[..., 0, 0] = 1
+    for i in range(1, C):
+        D[..., i, :i] = alpha[..., i, :] * D[..., i - 1, :i]
+        D[..., i, i] = 1
+    return D, np.cumprod(alpha, -2, dtype=np.float64)
 
 
 def _inputs(q, k, v, alpha, beta, initial_state=None):
@@ -110,5 +119,4 @@ def _inputs(q, k, v, alpha, beta, initial_state=None):
                         alpha.shape[:-2], beta.shape[:-2])
     S = _checks.state("initial_state", initial_state, v,
                       (*lead, k.shape[-1], v.shape[-1]))
-    return *(np.broadcast_to(x, (*lead, *x.shape[-2:]))
-             for x in (q, k, v, alpha, beta)), S
+    return *spread(lead, q, k, v, alpha, beta), S

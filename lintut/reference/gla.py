@@ -16,7 +16,7 @@ by another: every factor here is a product of gates, and at most 1.
 import numpy as np
 
 from . import _checks
-from ._layout import join, spans, split, transpose
+from ._layout import join, spans, split, spread, transpose
 
 
 @_checks.quiet
@@ -47,12 +47,13 @@ def parallel(q, k, v, alpha):
 def recurrent(q, k, v, alpha, initial_state=None, return_state=False):
     """One token at a time: fade each channel, write, read.  Equation 3."""
     q, k, v, alpha, S = _inputs(q, k, v, alpha, initial_state)
-    o = np.empty_like(v)
+    o = np.empty(v.shape, v.dtype)
     for t in range(v.shape[-2]):
         S *= alpha[..., t, :, None]                          # (…, d, d_v)
         S += k[..., t, :, None] * v[..., t, None, :]
         o[..., t, :] = (q[..., t, None, :] @ S)[..., 0, :]
-    return _checks.finite((o, S) if return_state else o, q=q, k=k, v=v)
+    return _checks.output(o, S, return_state, q=q, k=k, v=v,
+                          initial_state=initial_state)
 
 
 @_checks.quiet
@@ -65,7 +66,7 @@ def chunkwise(q, k, v, alpha, chunk_size=64,
     """
     q, k, v, alpha, S = _inputs(q, k, v, alpha, initial_state)
     size = _checks.count("chunk_size", chunk_size)
-    o = np.empty_like(v)
+    o = np.empty(v.shape, v.dtype)
     for rows, C in spans(v.shape[-2], size):
         Q, K, V, A = (split(x, rows, C) for x in (q, k, v, alpha))
         pairs, Q, K, left = fade(Q, K, A)
@@ -74,7 +75,8 @@ def chunkwise(q, k, v, alpha, chunk_size=64,
             O[c] += Q[c] @ S                                 # (…, C, d_v)
             S = left[c][..., None] * S + written[c]          # (…, d, d_v)
         o[..., rows, :] = join(O)
-    return _checks.finite((o, S) if return_state else o, q=q, k=k, v=v)
+    return _checks.output(o, S, return_state, q=q, k=k, v=v,
+                          initial_state=initial_state)
 
 
 def fade(q, k, alpha):
@@ -112,5 +114,4 @@ def _inputs(q, k, v, alpha, initial_state=None):
     lead = _checks.lead("q, k, v and alpha", lead, alpha.shape[:-2])
     S = _checks.state("initial_state", initial_state, v,
                       (*lead, k.shape[-1], v.shape[-1]))
-    return *(np.broadcast_to(x, (*lead, *x.shape[-2:]))
-             for x in (q, k, v, alpha)), S
+    return *spread(lead, q, k, v, alpha), S

@@ -55,17 +55,19 @@ def recurrent(q, k, v, feature_map=elu_plus_one, causal=True,
     S, z = _state(initial_state, v, (*lead, fk.shape[-1], v.shape[-1]))
     o = np.empty((*lead, *v.shape[-2:]), v.dtype)
     total = np.empty(o.shape[:-1], v.dtype)                  # (…, N)
+    causal = _checks.flag("causal", causal)
     for t in range(v.shape[-2]):
         S += fk[..., t, :, None] * v[..., t, None, :]        # (…, r, d_v)
         z += fk[..., t, :]
         if causal:
             o[..., t, :] = (fq[..., t, None, :] @ S)[..., 0, :]
             total[..., t] = (fq[..., t, :] * z).sum(-1)
-    if not _checks.flag("causal", causal):
+    if not causal:
         o[...] = fq @ S
         total[...] = (fq @ z[..., None])[..., 0]
     o /= _checks.positive(total, cause=CAUSE)[..., None]
-    return _checks.finite((o, (S, z)) if return_state else o, q=q, k=k, v=v)
+    return _checks.output(o, (S, z), return_state, q=q, k=k, v=v,
+                          initial_state=initial_state)
 
 
 @_checks.quiet
@@ -93,7 +95,8 @@ def chunkwise(q, k, v, feature_map=elu_plus_one, causal=True, chunk_size=64,
             Sz += transpose(fk) @ V                          # (…, r, d_v+1)
     o = read[..., :-1] / _divisor(read[..., -1], q, k, feature_map)
     state = Sz[..., :-1].copy(), Sz[..., -1].copy()
-    return _checks.finite((o, state) if return_state else o, q=q, k=k, v=v1)
+    return _checks.output(o, state, return_state, q=q, k=k, v=v1,
+                          initial_state=initial_state)
 
 
 CAUSE = " (see q, k and feature_map)"

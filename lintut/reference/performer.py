@@ -82,14 +82,14 @@ def projection(m, d, seed, orthogonal=True):
     Each row by itself is N(0, I), so orthogonal rows need the length of such
     a row too: χ_d, drawn anew.  Rows of length √d would make another kernel.
     """
-    m, d = _checks.count("m", m), _checks.count("d", d)
+    m, d = _checks.count("m", m, high=2**20), _checks.count("d", d)
     rng = np.random.default_rng(_checks.count("seed", seed, low=0))
     if not _checks.flag("orthogonal", orthogonal):
         return rng.normal(size=(m, d))
     blocks = []
     for _ in range(0, m, d):
         Q, R = np.linalg.qr(rng.normal(size=(d, d)))
-        directions = np.sign(np.diag(R))[:, None] * Q.T      # all equally likely
+        directions = np.sign(np.diag(R))[:, None] * Q.T   # no way preferred
         lengths = np.linalg.norm(rng.normal(size=(d, d)), axis=1)
         blocks.append(lengths[:, None] * directions)
     return np.concatenate(blocks)[:m]
@@ -111,7 +111,7 @@ def _features(x, Ω, kind, query):
 def _maps(q, k, n_features, kind, orthogonal, seed, scale):
     """The feature map of the queries and that of the keys, for `linear`."""
     q, k, _, _ = _checks.qkv(q, k, k)
-    d, r = q.shape[-1], _checks.count("n_features", n_features)
+    d, r = q.shape[-1], _checks.count("n_features", n_features, high=2**20)
     rows = r if _kind(kind) == "positive" else r // 2
     if rows != r and r % 2:
         raise ValueError(f"n_features must be even for {kind} features, which "
@@ -126,7 +126,8 @@ def _maps(q, k, n_features, kind, orthogonal, seed, scale):
 
 
 def _kind(kind):
-    if kind not in ("positive", "hyperbolic", "trigonometric"):
+    kinds = "positive", "hyperbolic", "trigonometric"
+    if not isinstance(kind, str) or kind not in kinds:
         raise ValueError('kind must be "positive", "hyperbolic" or '
                          f'"trigonometric"; it is {kind!r}')
     return kind
