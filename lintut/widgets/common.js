@@ -173,7 +173,7 @@ function picture({ caption, head = [], body, foot = [] }) {
 function pictureCell(cell, scope) {
   if (typeof cell === "string") cell = { text: cell };
   const { text = "", note, symbol, mark, span, quiet, fresh } = cell;
-  const heads = scope && text !== "";
+  const heads = scope && text.trim() !== "";
   return h(heads ? "th" : "td", {
     scope: heads ? (span > 1 && scope === "col" ? "colgroup" : scope) : null,
     colspan: span,
