@@ -66,8 +66,8 @@ def banded(q, k, v, window, global_positions, causal=False, dilation=1,
     """
     q, k, v, lead = _checks.qkv(q, k, v)
     n, size = q.shape[-2], _checks.count("block_size", block_size)
-    shape = pattern(n, window, global_positions, causal, dilation)
-    chosen, before, after, step = shape
+    chosen, before, after, step = shape = pattern(
+        n, window, global_positions, causal, dilation)
     queries = softmax.scaled(q, scale)
     o = np.empty((*lead, n, v.shape[-1]), q.dtype)
 

@@ -61,16 +61,15 @@ def banded(q, k, v, window, causal=True, scale=None, block_size=64,
     w, size = int(window), _checks.count("block_size", block_size)
     if _checks.flag("return_state", return_state) or initial_state is not None:
         _checks.only_causal(causal)
-    _checks.flag("return_state", return_state)
     past = _checks.cache("initial_state", initial_state, k, v, lead, w)
     K, V = softmax.append(past[0], k), softmax.append(past[1], v)
-    first, end = past[0].shape[-2], K.shape[-2]
-    positions, queries = np.arange(end), softmax.scaled(q, scale)
-    o = np.empty((*lead, end - first, v.shape[-1]), q.dtype)
-    for start in range(first, end, size):
-        stop = min(start + size, end)
-        keys = slice(max(start - before, 0), min(stop + after, end))
+    first, positions = past[0].shape[-2], np.arange(K.shape[-2])
+    queries = softmax.scaled(q, scale)
+    o = np.empty((*lead, q.shape[-2], v.shape[-1]), q.dtype)
+    for start in range(first, len(positions), size):
+        stop = start + size
         rows = slice(start - first, stop - first)
+        keys = slice(max(start - before, 0), stop + after)
         o[..., rows, :] = softmax.attend(
             queries[..., rows, :], K[..., keys, :], V[..., keys, :],
             near(positions[start:stop], positions[keys], before, after))

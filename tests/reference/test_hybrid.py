@@ -1,4 +1,4 @@
-"""`lintut.reference.hybrid`: each head by its own rule, both states carried."""
+"""`lintut.reference.hybrid`: each head by its rule, both states carried."""
 
 import math
 

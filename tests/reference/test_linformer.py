@@ -96,9 +96,9 @@ E, F = projections(3, 6)
      r"key_projection must have shape \(…, m, N\) with N=6.* \(3, 5\): "
      "a projection is tied to one length"),
     (dict(value_projection=F.T), "value_projection must .* tied to one"),
-    (dict(value_projection=F[:2]), "value_projection must have key_proj.* m=3"),
-    (dict(key_projection=E.astype(np.float32)), "key_projection must be float6"),
-    (dict(key_projection=E.astype(int)), "key_projection must be float32 or"),
+    (dict(value_projection=F[:2]), "value_projection must have key_.* m=3"),
+    (dict(key_projection=E.astype(np.float32)), "key_projection must be float"),
+    (dict(key_projection=E.astype(int)), "key_projection must be .* int64"),
     (dict(value_projection=F * np.nan), "value_projection must be finite"),
     (dict(key_projection=np.stack([E] * 2), q=np.stack([Q] * 3)),
      "leading axes of q, k, v, key_projection"),

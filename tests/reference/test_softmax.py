@@ -264,7 +264,8 @@ BAD_STATE = [
     (dict(initial_state=(K * np.nan, V)), "K of initial_state must be finite"),
     (dict(initial_state=(np.stack([K] * 2), np.stack([V] * 2))),
      "leading axes of initial_state"),
-    (dict(initial_state=(K * 3e307, V), scale=100.), "initial_state is too large"),
+    (dict(initial_state=(K * 3e307, V), scale=100.),
+     "initial_state is too large"),
     (dict(causal=False), "causal must be True here"),
     (dict(return_state=1), "return_state must be True or False"),
 ]
