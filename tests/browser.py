@@ -99,7 +99,7 @@ def new_tab(request):
             viewport={"width": width, "height": height}, color_scheme=theme,
             reduced_motion="no-preference" if motion else "reduce",
             java_script_enabled=javascript, **options)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(30_000)
         tabs.append(Tab(context.new_page()).watch())
         return tabs[-1]
 
