@@ -39,14 +39,14 @@ def stretch(i, UPTO: tl.constexpr):
 
 
 @triton.jit
-def halving(i, m: tl.constexpr):
-    """Cuts between blocks of m tokens.  M[t, s]: the gates between t and its
-    cut; apart[t, s]: does a cut separate the pair?"""
+def halving(i, level):
+    """Cuts between blocks of 2^level tokens.  M[t, s]: the gates between t
+    and its cut; apart[t, s]: does a cut separate the pair?"""
     t, s = i[:, None], i[None, :]
-    late = (t // m) % 2 == 1
-    inside = ((s <= t) & late) | ((s > t) & (late == 0))
-    M = (t // m == s // m) & inside
-    return M.to(tl.float32), late & (s // m == t // m - 1)
+    late = ((t >> level) & 1) == 1
+    inside = (late & (s <= t)) | ((late == 0) & (s > t))
+    M = ((t >> level) == (s >> level)) & inside
+    return M.to(tl.float32), late & ((s >> level) == (t >> level) - 1)
 
 
 @triton.jit
@@ -103,8 +103,8 @@ def scores(q, k, alpha, P, spans, H, D, C: tl.constexpr, BD: tl.constexpr,
         acc += tl.where(i[:, None] == i[None, :],
                         tl.sum(qs * ks, 1)[:, None], 0.0)
         # -- i > j, by the cut between them --
-        for level in tl.static_range(LEVELS):
-            M, apart = halving(i, 1 << level)
+        for level in range(LEVELS):
+            M, apart = halving(i, level)
             gates = tl.exp(tl.dot(M, log, input_precision=PRECISION))
             pairs = tl.dot((qs * gates).to(DOT),
                            tl.trans(ks * gates).to(DOT),
@@ -193,8 +193,8 @@ def gradients(q, k, v, alpha, do, S, R, dq, dk, dalpha, spans, H, D, V,
     dqs += own * ks
     dks += own * qs
     # -- i > j, by the cut between them --
-    for level in tl.static_range(LEVELS):
-        M, apart = halving(i, 1 << level)
+    for level in range(LEVELS):
+        M, apart = halving(i, level)
         gates = tl.exp(tl.dot(M, log, input_precision=PRECISION))
         pairs = tl.where(apart, dP, 0.0).to(DOT)
         late = gates * tl.dot(pairs, (ks * gates).to(DOT),

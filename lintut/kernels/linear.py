@@ -28,7 +28,8 @@ def chunkwise(q, k, v, feature_map=elu_plus_one, initial_state=None,
     Parameters
     ----------
     q, k : tensor (B, T, H, D), v : tensor (B, T, H, D_v)
-    feature_map : callable, (…, D) to (…, r); its values should be positive
+    feature_map : callable, (…, D) to (…, r), or a pair: for q and for k.
+        Its values should be positive.
     initial_state : (S, z), float32, (B, H, r, D_v) and (B, H, r)
     backend : "auto", "triton" or "torch"
     cu_seqlens : int tensor (n + 1,), bounds of n sequences packed into B=1;
@@ -99,9 +100,15 @@ def _torch(q, k, v, state, chunk_size):
 
 def _features(feature_map, q, k):
     """φ(q) and φ(k), checked: (B, T, H, r), in q's dtype."""
+    maps = feature_map
+    if not isinstance(maps, tuple):
+        maps = (maps, maps)
+    if len(maps) != 2 or not all(map(callable, maps)):
+        raise ValueError("feature_map must be a function, or a pair of them; "
+                         f"it is {feature_map!r}")
     features = []
-    for name, x in (("feature_map(q)", q), ("feature_map(k)", k)):
-        phi = _checks.tensor(name, feature_map(x), "(B, T, H, r)", 4, like=q)
+    for name, φ, x in zip(("feature_map(q)", "feature_map(k)"), maps, (q, k)):
+        phi = _checks.tensor(name, φ(x), "(B, T, H, r)", 4, like=q)
         if phi.shape[:3] != q.shape[:3]:
             raise ValueError(f"{name} must keep q's axes (B, T, H) = "
                              f"{tuple(q.shape[:3])}; "
