@@ -78,6 +78,15 @@ def add_page_assets(app, pagename, templatename, context, doctree):
         app.add_js_file(f"lintut-widget-{name}.js", loading_method="defer")
 
 
+def mend_citations(app, pagename, templatename, context, doctree):
+    """Drop docutils' roles of a bibliography: ARIA no longer has them."""
+    if "body" in context:
+        context["body"] = context["body"].replace(
+            ' role="doc-biblioentry"', "").replace(
+            '<div role="list" class="citation-list">',
+            '<div class="citation-list">')
+
+
 def write_assets(app, exception):
     """Write the generated style sheets and scripts; drop what is unused."""
     if exception or app.builder.format != "html":
@@ -131,6 +140,8 @@ def configure(app, config):
     config.templates_path.insert(0, str(HERE / "templates"))
     config.html_math_renderer = "katex"
     config.html_context.setdefault("default_mode", "auto")
+    config.html_sidebars = {"**": [
+        "brand.html", "search-button-field.html", "sbt-sidebar-nav.html"]}
     options = config.html_theme_options
     if options.get("repository_url"):
         options["launch_buttons"] = {
@@ -154,6 +165,7 @@ def setup(app):
     app.connect("builder-inited", disconnect_thebe, priority=1)
     app.connect("source-read", check_notebook)
     app.connect("html-page-context", add_page_assets)
+    app.connect("html-page-context", mend_citations)
     app.connect("build-finished", write_assets)
     app.add_css_file("katex/katex.min.css")
     app.add_css_file("lintut-palette.css")

@@ -70,8 +70,10 @@
     still.before(element);
     box.classList.add("live");
     await draw(element);
-    new ResizeObserver(() => window.Plotly.Plots.resize(element))
-      .observe(element);
+    new ResizeObserver(() => {
+      // It has no size while the page is printed.
+      if (element.clientWidth) window.Plotly.Plots.resize(element);
+    }).observe(element);
   }
 
   const near = new IntersectionObserver((entries) => {
