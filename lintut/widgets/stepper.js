@@ -149,8 +149,8 @@ function statePicture(F, step, t, reading, refused) {
       text: F.show(now), symbol, fresh: touched,
       mark: touched && (reading ? "read" : "write"),
       note: !touched ? "\u00a0" : reading ?
-        `${F.show(query[i])}·${F.show(now)} = ` +
-          F.show(F.times(query[i], now)) :
+        `${F.show(query[i])}·${F.show(now)}` + (F === exact ?
+          ` = ${F.show(F.times(query[i], now))}` : "") :
         `${F.show(old)} + ${plus.map(F.show).join("·")}`,
     };
   };
@@ -436,8 +436,8 @@ function render({ model, el }) {
     }
     const refused = refusal(F, now.state, t);
     if (refused) {
-      return answer.replaceChildren(reading ? refused : "Nothing to predict: " +
-        `φ(q${sub(t)}) gives no weight to what is written.`);
+      return answer.replaceChildren(reading ? `No o${sub(t)} here.` :
+        `Nothing to predict: z·φ(q${sub(t)}) will not be positive.`);
     }
     if (reading) {
       const guess = guesses.get(t);
