@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from .cases import (CHUNKS, LENGTHS, agree, draw, frozen, leaves, spoilt,
                     survives, wild)
 
-relaxed = settings(deadline=None, max_examples=60,
+relaxed = settings(deadline=None, max_examples=50,
                    suppress_health_check=[HealthCheck.differing_executors])
 
 
@@ -167,7 +167,7 @@ class Contract:
                 later = (..., slice(t, None)) + ((slice(None),) if i < 3 else
                                                  self.gate_tail)
                 if now.ndim:
-                    now[later] = y[later] * (1e3 if i in (0, 2) else 1)
+                    now[later] = y[later] * (1e3 if i == 2 else 1)
                 changed.append(now)
             assert np.array_equal(self.call(form, changed)[:t], o[:t])
             agree(self.call(form, self.tokens(inputs, slice(t))), o[:t],
