@@ -196,14 +196,14 @@ RECURRENT_FAMILY = {
         parallel=("4*N*d*r+2*P*(r+d_v)", "N*(6*d+2)+7*N*r+2*P"),
         sums=("4*N*d*r+4*N*r*d_v+2*N*r", "N*(6*d+2)+8*N*r+N*d_v"),
         note="positive random features"),
-    # Fade S dd_v, write it 2dd_v, read it 2dd_v.  The chunk's decay mask is
-    # computed once.
+    # Fade S dd_v, write it 2dd_v, read it 2dd_v.  The powers of γ in the decay
+    # mask are the same for all chunks, and not counted by chunks.
     "retention": _recurrent(
         "d*d_v",
         token=("4*d*d_v", "d*d_v"),
         recurrent=("4*N*d*d_v", "N*d*d_v"),
         chunkwise=("4*N*d*d_v+2*P*(d+d_v)",
-                   "P+N*(d+2*d_v)+2*ceil(N/C)*d*d_v+C**2+C"),
+                   "P+N*(2*d+d_v)+2*ceil(N/C)*d*d_v"),
         parallel=("2*P*(d+d_v)", "2*P")),
     # The gates differ by channel: a chunk's pairs at or below the diagonal,
     # (P+N)/2 of them, come from L halvings; each fades q and k once more.

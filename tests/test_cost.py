@@ -198,10 +198,11 @@ CASES = {
                           PERFORMER | dict(chunk_size=13), dict(r=R, C=13),
                           3 * FAVOR + R),
     "retention, pairs": ("retention", "parallel", dict(gamma=.9),
-                         dict(pairs=N * N), 0),
+                         dict(pairs=N * N), N),
     "retention, loop": ("retention", "recurrent", dict(gamma=.9), {}, 0),
     "retention, chunks": ("retention", "chunkwise",
-                          dict(gamma=.9, chunk_size=13), dict(C=13), 0),
+                          dict(gamma=.9, chunk_size=13), dict(C=13),
+                          13 * 14 + 9 * 10),
     # these weigh only the pairs there are, then multiply with v all N×N
     "gla, pairs": ("gla", "parallel", {}, {}, 2 * D_V * HIDDEN),
     "gla, loop": ("gla", "recurrent", {}, {}, 0),
