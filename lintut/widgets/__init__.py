@@ -2,6 +2,9 @@
 
 They load when first asked for, and then need anywidget.  `assets`, which the
 book's pages are built from, needs nothing.
+
+A new widget is two files: name.js, on the toolkit that common.js describes,
+and name.py, a subclass of `_base.Widget` called Name.
 """
 
 from importlib import import_module
