@@ -86,15 +86,13 @@ def _torch(q, k, v, state, chunk_size):
     wide = state[0].dtype
     S = torch.cat([state[0][:, :, None], (k.mT @ v).to(wide)], 2).cumsum(2)
     z = torch.cat([state[1][:, :, None], k.to(wide).sum(-2)], 2).cumsum(2)
-    # In units of the weight so far, nothing outgrows sixteen bits.
-    unit = z[:, :, 1:].detach().abs().amax(-1)[..., None, None]
-    P = ((q @ k.mT).to(wide) / unit).tril()                 # (B, H, n, C, C)
-    read = q @ (S[:, :, :-1] / unit).to(dtype)
-    weight = P.sum(-1, keepdim=True) + q.to(wide) @ (
-        z[:, :, :-1, :, None] / unit)
-    o = (P.to(dtype) @ v).to(wide) + read.to(wide)
-    weight = join(weight, T)
-    o = join(o, T) / _positive(weight)
+    P = (q @ k.mT).to(wide).tril()                          # (B, H, n, C, C)
+    weight = P.sum(-1, keepdim=True) + q.to(wide) @ z[:, :, :-1, :, None]
+    # In units of the weight before the chunk, sums fit into sixteen bits.
+    unit = z[:, :, :-1].detach().abs().amax(-1).clamp(min=1)[..., None, None]
+    read = q @ (S[:, :, :-1] / unit).to(dtype)              # (B, H, n, C, V)
+    o = ((P / unit).to(dtype) @ v).to(wide) + read.to(wide)
+    o = join(o * unit, T) / _positive(join(weight, T))
     return o.to(dtype), (S[:, :, -1], z[:, :, -1])
 
 

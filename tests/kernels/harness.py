@@ -6,6 +6,7 @@ collected only where the variable is set: `interpret("test_linear.py")`, from
 an ordinary test, runs such a file in a process of its own.
 """
 
+import json
 import os
 import pathlib
 import subprocess
@@ -86,3 +87,27 @@ def gradients(run, inputs, weights):
               if isinstance(x, torch.Tensor) and x.requires_grad}
     found = torch.autograd.grad(loss, list(leaves.values()))
     return outputs, dict(zip(leaves, found))
+
+
+def compiled(mechanism):
+    """Compile a mechanism's kernels for a T4 and an H100, in float16 at d=64,
+    in a process of its own; each must fit, and spill nothing where the block
+    table promises that."""
+    script = ("import json, torch\n"
+              "from lintut.kernels import compile_report as report\n"
+              f"rows = report.rows({mechanism!r}, *report.QUICK)\n"
+              "print(json.dumps(list(rows)))\n")
+    environment = {name: value for name, value in os.environ.items()
+                   if name != "TRITON_INTERPRET"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment,
+                          cwd=HERE.parents[1], capture_output=True, text=True,
+                          timeout=600)
+    assert done.returncode == 0, done.stderr[-4000:]
+    rows = json.loads(done.stdout)
+    assert {row["capability"] for row in rows} == {"7.5", "9.0"}
+    for row in rows:
+        assert row["fits"], row
+        tensor_cores = row["capability"] != "7.5"
+        assert (row["products"] != "fma") == tensor_cores, row
+        if tensor_cores or row["phase"] == "forward":
+            assert row["spilled"] == 0, row
