@@ -21,7 +21,7 @@ def quiet(function):
 
 @quiet
 def array(name, x, ndim=2, axes="(…, N, d)"):
-    """A read-only view of `x`, finite float32 or float64, ndim axes or more."""
+    """A read-only view of `x`: finite, float32 or float64, ≥ `ndim` axes."""
     try:
         x = np.asarray(x)
     except ValueError:
@@ -123,7 +123,7 @@ def state(name, x, like, shape, ndim=2):
 
 
 def cache(name, x, k, v, lead, longest=None):
-    """An initial (K, V) as new arrays (*lead, M, d) and (*lead, M, d_v).
+    """An initial (K, V), to read, as (*lead, M, d) and (*lead, M, d_v).
 
     Without one M is 0; `longest`, if given, is the largest M.
     """
@@ -146,8 +146,7 @@ def cache(name, x, k, v, lead, longest=None):
         raise ValueError(f"{name} must hold at most window={longest} tokens; "
                          f"it holds {x[0].shape[-2]}")
     try:
-        return tuple(np.broadcast_to(y, (*lead, *y.shape[-2:])).copy()
-                     for y in x)
+        return tuple(np.broadcast_to(y, (*lead, *y.shape[-2:])) for y in x)
     except ValueError:
         raise ValueError(f"the leading axes of {name} must broadcast to "
                          f"{lead}; it holds {x[0].shape} and "
