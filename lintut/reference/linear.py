@@ -78,24 +78,27 @@ def chunkwise(q, k, v, feature_map=elu_plus_one, causal=True, chunk_size=64,
     Beside v stands a column of ones: with it z is the last column of S, and
     what a row must be divided by is the last column of what it reads.
     """
-    q, k, v1, φ_q, φ_k, Sz = _prepare(q, k, v, feature_map, initial_state)
-    read = np.empty((*Sz.shape[:-2], *v1.shape[-2:]), v1.dtype)
-    chunks, future = _chunks(v1.shape[-2], chunk_size)
+    q, k, v, φ_q, φ_k, Sz = _prepare(q, k, v, feature_map, initial_state)
+    o = np.empty((*Sz.shape[:-2], *v.shape[-2:]), v.dtype)
+    total = np.empty((*o.shape[:-1], 1), v.dtype)            # (…, N, 1)
+    chunks, future = _chunks(v.shape[-2], chunk_size)
     if not _checks.flag("causal", causal):
-        for rows in chunks:
-            Sz += transpose(φ_k(k[..., rows, :])) @ v1[..., rows, :]
+        for rows in chunks:                                  # write them all
+            Sz += transpose(φ_k(k[..., rows, :])) @ _ones(v[..., rows, :])
     for rows in chunks:
-        fq, V = φ_q(q[..., rows, :]), v1[..., rows, :]
-        read[..., rows, :] = fq @ Sz                         # (…, C, d_v+1)
+        fq = φ_q(q[..., rows, :])
+        read = fq @ Sz                                       # (…, C, d_v+1)
         if causal:
-            fk, n = φ_k(k[..., rows, :]), V.shape[-2]
+            fk, V = φ_k(k[..., rows, :]), _ones(v[..., rows, :])
             pairs = fq @ transpose(fk)                       # (…, C, C)
-            np.copyto(pairs, 0, where=future[:n, :n])
-            read[..., rows, :] += pairs @ V
+            np.copyto(pairs, 0, where=future[:V.shape[-2], :V.shape[-2]])
+            read += pairs @ V
             Sz += transpose(fk) @ V                          # (…, r, d_v+1)
-    o = read[..., :-1] / _divisor(read[..., -1], q, k, feature_map)
+        total[..., rows, :] = read[..., -1:]
+        np.divide(read[..., :-1], read[..., -1:], out=o[..., rows, :])
+    _positive(total[..., 0], q, k, feature_map)
     state = Sz[..., :-1].copy(), Sz[..., -1].copy()
-    return _checks.output(o, state, return_state, q=q, k=k, v=v1,
+    return _checks.output(o, state, return_state, q=q, k=k, v=v,
                           initial_state=initial_state)
 
 
@@ -164,8 +167,12 @@ def _prepare(q, k, v, feature_map, initial_state):
     φ_q, φ_k = _maps(q, k, feature_map)
     r = φ_k(k[..., :1, :]).shape[-1]
     S, z = _state(initial_state, v, (*lead, r, v.shape[-1]))
-    v1 = np.concatenate([v, np.ones_like(v[..., :1])], -1)
-    return q, k, v1, φ_q, φ_k, np.concatenate([S, z[..., None]], -1)
+    return q, k, v, φ_q, φ_k, np.concatenate([S, z[..., None]], -1)
+
+
+def _ones(V):
+    """A column of ones beside V."""
+    return np.concatenate([V, np.ones((*V.shape[:-1], 1), V.dtype)], -1)
 
 
 def _chunks(N, chunk_size):
@@ -174,10 +181,10 @@ def _chunks(N, chunk_size):
     return [slice(t, t + C) for t in range(0, N, C)], ~np.tri(C, dtype=bool)
 
 
-def _divisor(total, q, k, feature_map):
-    """The sums of weights (…, N, 1), or why they are none to divide by."""
+def _positive(total, q, k, feature_map):
+    """Every sum of weights is one to divide by; or why it is not."""
     try:
-        return _checks.positive(total, cause=CAUSE)[..., None]
+        _checks.positive(total, cause=CAUSE)
     except ValueError:
         _features(q, k, feature_map)        # not finite: that comes first
         raise

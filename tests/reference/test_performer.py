@@ -133,7 +133,7 @@ def estimates(kind, orthogonal, m, draws):
     else:
         Ω = performer.projection(m * draws, 4, 0, orthogonal=False)
     f = performer.features(np.array([X, Y]), Ω, kind)
-    terms = f[0] * f[1] * len(Ω)                # of which the kernel is the mean
+    terms = f[0] * f[1] * len(Ω)             # the kernel is their mean
     if kind != "positive":
         terms = terms[:len(Ω)] + terms[len(Ω):]
     return terms.reshape(draws, m).mean(1)
