@@ -186,7 +186,8 @@ function pictureCell(cell, scope) {
                                                   " (read now)" }));
 }
 
-const tag = (mark) => h("span", { class: `lt-tag lt-tag-${mark}`, text: mark });
+const tag = (mark) =>
+  h("span", { class: `lt-tag lt-tag-${mark}`, text: mark });
 
 /** A number to edit.  `accept(text)` returns a reason to refuse, or "". */
 function field({ label, text, symbol, accept }) {

@@ -32,8 +32,7 @@ function roads(F, keys, values, queries) {
   let z = keys[0].map(() => F.zero);
   return keys.map((key, t) => {
     const before = { S, z };
-    const added = outer(F, key, values[t]);
-    S = madd(F, S, added);
+    S = madd(F, S, outer(F, key, values[t]));
     z = vadd(F, z, key);
     const query = queries[t];
     const state = { numerator: transposeTimes(F, S, query),
@@ -46,11 +45,11 @@ function roads(F, keys, values, queries) {
       numerator: weighted.reduce((sum, row) => vadd(F, sum, row)),
       denominator: similarities.reduce(F.add),
     };
-    return { key, value: values[t], query, before, added, S, z, state, pairs };
+    return { key, value: values[t], query, before, S, z, state, pairs };
   });
 }
 
-/** The numbers of a model as { F, keys, values, queries, steps } or { why }. */
+/** A model's numbers as { F, keys, values, queries, steps } or { why }. */
 function calculate(texts, featureMap) {
   const raw = featureMap === "elu_plus_one";
   const F = raw ? decimal : exact;
@@ -122,7 +121,9 @@ function diagnose(calculation, t, guess) {
   if (near(numbers(value))) {
     return `That is v${sub(t)} alone; earlier tokens have a weight too.`;
   }
-  if (near(sum)) return "That is the sum of the values; the query weighs them.";
+  if (near(sum)) {
+    return "That is the sum of the values; the query weighs them.";
+  }
   if (near(sum.map((x) => x / t))) {
     return "That is the plain mean of the values; the query weighs them.";
   }
@@ -294,7 +295,10 @@ function render({ model, el }) {
   };
   const go = (to) => save({}, to);
   const byHand = (to) => () => { play.stop(); go(to()); };
-  const edit = (changes, to = step()) => { guesses.clear(); save(changes, to); };
+  const edit = (changes, to = step()) => {
+    guesses.clear();
+    save(changes, to);
+  };
 
   // -- controls --
   const play = player({
@@ -335,7 +339,8 @@ function render({ model, el }) {
     left[model.get("feature_map")] = texts();
     edit({ ...left[mode.value], feature_map: mode.value }, 0);
   } }, h("option", { value: "given", text: "φ(k) and φ(q) as given" }),
-       h("option", { value: "elu_plus_one", text: "φ = ELU + 1 of raw q, k" }));
+       h("option", { value: "elu_plus_one",
+                     text: "φ = ELU + 1 of raw q, k" }));
 
   // -- the tokens, editable --
   const resize = (name, size, most, change) => {
@@ -385,7 +390,8 @@ function render({ model, el }) {
       tokens.replaceChildren(scroller(tokenTable(raw), "The tokens"));
     }
     const t = Math.ceil(step() / 2), reading = step() % 2 === 0;
-    for (const [i, row] of [...tokens.querySelectorAll("tbody tr")].entries()) {
+    const rows = [...tokens.querySelectorAll("tbody tr")];
+    for (const [i, row] of rows.entries()) {
       const here = i + 1 === t;
       row.className = here ? `lt-mark-${reading ? "read" : "write"}` : "";
       row.firstChild.replaceChildren(`${i + 1} `,
