@@ -143,11 +143,11 @@ def configure(app, config):
     config.html_sidebars = {"**": [
         "brand.html", "search-button-field.html", "sbt-sidebar-nav.html"]}
     options = config.html_theme_options
+    options |= {"use_fullscreen_button": False, "navbar_persistent": [],
+                "launch_buttons": {}}
     if options.get("repository_url"):
         options["launch_buttons"] = {
             "colab_url": "https://colab.research.google.com"}
-    else:
-        options["launch_buttons"] = {}
 
 
 def disconnect_thebe(app):
