@@ -82,18 +82,21 @@ def step(q, k, v, feature_map=elu_plus_one, initial_state=None):
 def _torch(q, k, v, state, chunk_size):
     """All chunks at once; q and k are φ(q) and φ(k)."""
     T, dtype = q.shape[1], v.dtype
-    q, k, v = (split(x, chunk_size) for x in (q, k, v))  # (B, H, n, C, ·)
+    q = split(q, chunk_size, 1.0)   # no weight of zero after the end
+    k, v = split(k, chunk_size), split(v, chunk_size)   # (B, H, n, C, ·)
     wide = state[0].dtype
     S = torch.cat([state[0][:, :, None], (k.mT @ v).to(wide)], 2).cumsum(2)
     z = torch.cat([state[1][:, :, None], k.to(wide).sum(-2)], 2).cumsum(2)
+    last = S[:, :, -1], z[:, :, -1]
+    S, z = S[:, :, :-1], z[:, :, :-1, :, None]
     P = (q @ k.mT).to(wide).tril()                          # (B, H, n, C, C)
-    weight = P.sum(-1, keepdim=True) + q.to(wide) @ z[:, :, :-1, :, None]
-    # In units of the weight before the chunk, sums fit into sixteen bits.
-    unit = z[:, :, :-1].detach().abs().amax(-1).clamp(min=1)[..., None, None]
-    read = q @ (S[:, :, :-1] / unit).to(dtype)              # (B, H, n, C, V)
-    o = ((P / unit).to(dtype) @ v).to(wide) + read.to(wide)
-    o = join(o * unit, T) / _positive(join(weight, T))
-    return o.to(dtype), (S[:, :, -1], z[:, :, -1])
+    weight = P.sum(-1, keepdim=True) + q.to(wide) @ z       # (B, H, n, C, 1)
+    _positive(join(weight, T))
+    # Sixteen bits hold averages of values, and weights that sum to one.
+    unit = z.detach().abs().clamp(min=1)                    # (B, H, n, r, 1)
+    o = ((P / weight).to(dtype) @ v
+         + (q * unit.mT / weight).to(dtype) @ (S / unit).to(dtype))
+    return join(o, T), last
 
 
 def _features(feature_map, q, k):
