@@ -9,32 +9,30 @@ from lintut.kernels import softmax
 
 from . import harness
 
-# T, T', d, d_v, keywords.  Tiles have sides from 16 to 128.
+# B, H, T, T', d, d_v, keywords; the tests' tiles have sides of 16 and 32.
 CASES = [
-    (1, 1, 16, 16, dict()),
-    (1, 300, 24, 16, dict()),
-    (140, 17, 16, 40, dict(scale=0.4)),
-    (290, 290, 20, 33, dict()),
-    (1, 1, 16, 16, dict(causal=True)),
-    (63, 63, 64, 16, dict(causal=True)),
-    (129, 129, 33, 48, dict(causal=True, scale=-0.5)),
-    (300, 300, 40, 24, dict(causal=True)),
-    (130, 130, 16, 24, dict(causal=True, window=1)),
-    (257, 257, 24, 40, dict(causal=True, window=65)),
-    (300, 300, 16, 16, dict(causal=True, window=3, scale=2.0)),
-    (100, 100, 16, 16, dict(causal=True, window=10**12)),
-    (200, 200, 24, 16, dict(window=6)),
-    (260, 260, 16, 20, dict(window=133)),
+    (2, 3, 1, 1, 16, 16, dict()),
+    (1, 2, 1, 100, 24, 16, dict()),
+    (1, 2, 70, 9, 16, 40, dict(scale=0.4)),
+    (2, 3, 50, 50, 20, 33, dict()),
+    (1, 2, 1, 1, 16, 16, dict(causal=True)),
+    (1, 2, 63, 63, 64, 16, dict(causal=True)),
+    (2, 1, 65, 65, 33, 48, dict(causal=True, scale=-0.5)),
+    (1, 2, 97, 97, 40, 24, dict(causal=True)),
+    (1, 2, 66, 66, 16, 24, dict(causal=True, window=1)),
+    (2, 3, 97, 97, 24, 40, dict(causal=True, window=33)),
+    (1, 2, 100, 100, 16, 16, dict(causal=True, window=3, scale=2.0)),
+    (1, 2, 49, 49, 16, 16, dict(causal=True, window=10**12)),
+    (1, 2, 90, 90, 24, 16, dict(window=6)),
+    (1, 2, 96, 96, 16, 20, dict(window=71)),
 ]
-
-
 # Of those, some with tiles hidden, whole and cut.
-HALF = [CASES[n] for n in (1, 2, 3, 6, 7, 9, 10, 13)]
+HALF = [CASES[n] for n in (1, 3, 7, 9, 13)]
 
 
 def name(case):
-    T, T_k, d, d_v, keywords = case
-    return f"{T}x{T_k}, {d}, {d_v}, {keywords}"
+    *sizes, keywords = case
+    return f"{sizes}, {keywords}"
 
 
 def visible(T, T_k, causal, window):
@@ -60,7 +58,7 @@ def explicit(q, k, v, causal=False, window=None, scale=None):
     return torch.einsum("bhij,bjhe->bihe", p, v)
 
 
-def inputs(T, T_k, d, d_v, B=2, H=3):
+def inputs(B, H, T, T_k, d, d_v):
     """q, k, v, and weights for the output, in float64."""
     return (dict(q=harness.random((B, T, H, d), 1, 1.5),
                  k=harness.random((B, T_k, H, d), 2, 1.5),
