@@ -10,7 +10,8 @@
 //              or decimal, vectors are arrays, matrices arrays of rows
 //   pictures   picture({ caption, head, body, foot }): a matrix as a table,
 //              its cells { text, note, symbol, mark }; field(…): a number
-//              that refuses what is not one
+//              that refuses what is not one; counter({ … }): a whole number
+//              with − and + beside it
 //   control    onKeys(root, actions), player({ … }), enable(button, yes)
 //
 // Colour is never the only sign.  A cell takes the hue of its `symbol` (q, k,
@@ -52,6 +53,17 @@ function scroller(child, label) {
     }
   }).observe(box);
   return box;
+}
+
+/** `h` for drawings: an SVG element. */
+function svg(tag, properties = {}, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value);
+  }
+  node.append(...children);
+  return node;
 }
 
 const sub = (n) => String(n).replace(/\d/g, (digit) => "₀₁₂₃₄₅₆₇₈₉"[digit]);
@@ -202,6 +214,44 @@ function field({ label, text, symbol, accept }) {
   });
   input.value = text;
   return input;
+}
+
+/**
+ * A whole number from `low` to `high`, typed or stepped with − and +.
+ * `get()` and `set(n)` reach it; `refused(why)` shows a reason, or "".
+ */
+function counter({ label, low = 0, high, get, set, refused }) {
+  const step = (by) => button(by < 0 ? "−" : "+", () => {
+    if (low <= get() + by && get() + by <= high) put(get() + by);
+  });
+  const put = (n) => {
+    input.setAttribute("aria-invalid", "false");
+    refused("");
+    set(n);
+  };
+  const input = field({ label, text: String(get()), accept(text) {
+    const n = /^\d{1,9}$/.test(text.trim()) ? Number(text) : NaN;
+    if (low <= n && n <= high) {
+      put(n);
+      return "";
+    }
+    const why = `${label} must be a whole number from ${low} to ${high}; ` +
+                `“${text.slice(0, 20)}” is not. It stays ${get()}.`;
+    refused(why);
+    return why;
+  } });
+  const [less, more] = [step(-1), step(1)];
+  less.setAttribute("aria-label", `Less: ${label}`);
+  more.setAttribute("aria-label", `More: ${label}`);
+  return {
+    node: h("span", { class: "lt-size", role: "group", "aria-label": label },
+            `${label} `, less, input, more),
+    draw() {
+      if (input.getAttribute("aria-invalid") !== "true") input.value = get();
+      enable(less, get() > low);
+      enable(more, get() < high);
+    },
+  };
 }
 
 // ---- control ----
