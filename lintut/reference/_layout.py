@@ -17,8 +17,8 @@ def spans(N, chunk_size, at_once=32):
     """Cut N rows into spans of whole chunks, and what is left over.
 
     Yields (rows, C): a slice of the sequence, and the chunk size in it.
-    A span of `at_once` chunks is large enough to spread Python's cost over
-    many chunks, and small enough to stay in the cache.
+    `at_once` is large enough to spread Python's cost over many chunks, and
+    small enough that a span stays in the cache.
     """
     C = min(chunk_size, N)
     whole = N - N % C

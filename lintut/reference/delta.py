@@ -66,12 +66,12 @@ def chunkwise(q, k, v, beta, chunk_size=64,
     """A chunk's C errors at once, from the state it starts with (WY form).
 
     An error depends on the earlier ones of its chunk, through the keys'
-    overlaps L_ij = β_i k_i·k_j, j < i:  E + L E = β (V − K S).
+    overlaps L_ij = β_i k_i·k_j, j < i:  E + L E = β (V − K S), see `wy`.
     """
     q, k, v, beta, S = _inputs(q, k, v, beta, initial_state)
     size = _checks.count("chunk_size", chunk_size)
     o = np.empty(v.shape, v.dtype)
-    for rows, C in spans(v.shape[-2], size):
+    for rows, C in spans(v.shape[-2], size, at_once=16):
         Q, K, V, B = (split(x, rows, C) for x in (q, k, v, beta))
         U, W = (x.astype(v.dtype) for x in wy(K, V, B))
         pairs = np.tril(Q @ transpose(K))                    # (…, C, C)
@@ -88,20 +88,23 @@ def chunkwise(q, k, v, beta, chunk_size=64,
 def wy(K, V, beta, D=1, F=1):
     """U (…, C, d_v) and W (…, C, d) of chunks whose errors are E = U − W S.
 
-    D and F are the fading inside the chunk (`gated_delta`).  In float64
-    whatever comes in: a row of T is a long sum whose terms cancel, and what
-    float32 loses there would stay in the state.
+    (I + L) E = β (V − F K S) with L_ij = β_i D_ij k_i·k_j, j < i; D and F are
+    the fading inside the chunk (`gated_delta`).  In float64 whatever comes
+    in: rows of T K are sums that cancel, and what float32 loses there stays
+    in the state.
     """
     K, V, beta = (x.astype(np.float64) for x in (K, V, beta))
-    bK = beta * K
-    T = inverse(np.tril(bK @ transpose(K) * D, -1))          # (…, C, C)
-    return T @ (beta * V), T @ (F * bK)
+    L = K @ transpose(K)                                     # (…, C, C)
+    L *= beta * D
+    T = inverse(L) * transpose(beta)
+    return T @ V, T @ (F * K)
 
 
 def inverse(L):
     """T = (I + L)⁻¹ for L (…, C, C) strictly lower triangular, row by row.
 
-    Row i of (I + L) T = I reads T_i = I_i − Σ_{j<i} L_ij T_j.
+    Row i of (I + L) T = I says T_i = I_i − Σ_{j<i} L_ij T_j.  What L holds
+    elsewhere than below its diagonal is not read.
     """
     C = L.shape[-1]
     T = np.zeros_like(L)

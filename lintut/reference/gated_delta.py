@@ -77,7 +77,7 @@ def chunkwise(q, k, v, alpha, beta, chunk_size=64,
     q, k, v, alpha, beta, S = _inputs(q, k, v, alpha, beta, initial_state)
     size = _checks.count("chunk_size", chunk_size)
     o = np.empty(v.shape, v.dtype)
-    for rows, C in spans(v.shape[-2], size):
+    for rows, C in spans(v.shape[-2], size, at_once=16):
         Q, K, V, A, B = (split(x, rows, C) for x in (q, k, v, alpha, beta))
         D, F = decay(A)                          # (…, C, C), (…, C, 1)
         U, W, D, F = (x.astype(v.dtype) for x in (*wy(K, V, B, D, F), D, F))
