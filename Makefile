@@ -39,7 +39,7 @@ book: $(VENV)/book.stamp
 
 test: $(VENV)/test.stamp
 	$(BIN)/python -m book build
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --nbval -n auto --dist loadfile
 
 lab: $(VENV)/test.stamp
 	$(BIN)/jupyter lab
@@ -47,7 +47,10 @@ lab: $(VENV)/test.stamp
 notebooks: $(VENV)/test.stamp
 	$(BIN)/python -m book run
 
+# The peers that the tables compare with; what is missing is left out of them.
 bench: $(VENV)/test.stamp
+	$(PIP) numba==0.68.1 einops==0.8.2
+	$(PIP) --no-deps flash-linear-attention==0.6.0 fla-core==0.6.0
 	$(BIN)/python -m lintut.bench
 
 clean:
