@@ -18,12 +18,13 @@ help:
 	@echo "make bench       the speed tables (minutes)"
 	@echo "make clean       remove what was built, and the environment"
 
-$(BIN)/python:
+# pip comes last into an environment: where it is, the rest is too.
+$(BIN)/pip:
 	@echo "== a virtual environment in $(VENV)"
 	$(PYTHON) -m venv $(VENV)
 
 # What rendering stored outputs takes: no torch, no triton.
-$(VENV)/book.stamp: book/requirements.txt pyproject.toml | $(BIN)/python
+$(VENV)/book.stamp: book/requirements.txt pyproject.toml | $(BIN)/pip
 	@echo "== installing what the book's pages need"
 	$(PIP) -r book/requirements.txt -e .
 	@touch $@

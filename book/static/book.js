@@ -12,3 +12,8 @@
   });
   for (const box of document.querySelectorAll(BOXES)) watch.observe(box);
 })();
+
+// A page opened from a file may not fetch the pages that a search found, so
+// their first lines are shown over http only.
+if (location.protocol === "file:")
+  DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;

@@ -183,6 +183,17 @@ def test_boxes_that_scroll_take_focus(small, new_tab):
         "document.querySelector('div.equation').scrollLeft > 0")
 
 
+@pytest.mark.parametrize("from_file", [True, False])
+def test_search_finds_a_page(small, new_tab, below_a_path, from_file):
+    address = small.as_uri() if from_file else below_a_path(small)
+    page = new_tab().page
+    page.goto(f"{address}/search.html?q=normaliser")
+    page.wait_for_selector("#search-results .search-summary")
+    page.wait_for_load_state("networkidle")
+    page.get_by_role("link", name="Does every part").first.click()
+    page.wait_for_url(f"**/{CHAPTER}*")
+
+
 # -- plots ------------------------------------------------------------------
 
 def test_plotly_loads_only_near_a_plot(small, new_tab):
