@@ -141,14 +141,14 @@ def _states(x, y, w, state, spans, C, reverse=False):
     return (S, z), last
 
 
-def _attend(result, x, y, u, found, e, weight, spans, C):
+def _attend(like, result, x, y, u, found, e, weight, spans, C):
     """Start `attend`; "dq" and "dk" read the states transposed."""
     (*_, H, X), U = x.shape, u.shape[-1]
-    how, _ = products(u)
-    row = blocks("linear.attend", u)
+    how, _ = products(like)
+    row = blocks("linear.attend", like)
     BX, BU = padded(X, row.k), padded(U, row.v)
     SX, SU = (U, 1) if result in ("o", "dv") else (1, X)
-    out = torch.empty_like(u)
+    out = torch.empty_like(u, dtype=like.dtype)
     launch(attend, (spans.count * H, triton.cdiv(U, BU)), x, y, u, *found, e,
            out, weight, spans.spans, H, X, U, SX, SU, C=C, BX=BX, BU=BU,
            RESULT=result, **how, blocks=row)
@@ -160,7 +160,7 @@ class _Linear(torch.autograd.Function):
     def forward(ctx, q, k, v, S, z, spans, C):
         found, last = _states(k, v, None, (S, z), spans, C)
         weight = q.new_empty(q.shape[:-1], dtype=torch.float32)
-        o = _attend("o", q, k, v, found, None, weight, spans, C)
+        o = _attend(q, "o", q, k, v, found, None, weight, spans, C)
         ctx.save_for_backward(q, k, v, o, weight, *found)
         ctx.spans, ctx.C = spans, C
         return o, *last
@@ -175,10 +175,10 @@ class _Linear(torch.autograd.Function):
         e = -(do * o).sum(-1) / weight
         later, first = _states(q, g, e, (dS.contiguous(), dz.contiguous()),
                                spans, C, reverse=True)
-        dq = _attend("dq", g, v, k, found, e, None, spans, C)
-        dk = _attend("dk", v, g, q, later, e, None, spans, C)
-        dv = _attend("dv", k, q, g, later, None, None, spans, C)
-        return dq, dk, dv.to(v.dtype), *first, None, None
+        dq = _attend(q, "dq", g, v, k, found, e, None, spans, C)
+        dk = _attend(q, "dk", v, g, q, later, e, None, spans, C)
+        dv = _attend(q, "dv", k, q, g, later, None, None, spans, C)
+        return dq, dk, dv, *first, None, None
 
 
 def run(q, k, v, state, bounds, C):
