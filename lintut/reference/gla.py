@@ -82,9 +82,8 @@ def chunkwise(q, k, v, alpha, chunk_size=64,
 def fade(q, k, alpha):
     """A chunk's pairs, and what its gates do to what passes its borders.
 
-    Returns the weights (…, C, C) inside it; q faded by the gates since the
-    chunk began, k by those until it ends, (…, C, d); and all of the gates'
-    product, (…, d).
+    Returns the weights (…, C, C); q faded by the gates since the chunk began
+    and k by those until it ends, (…, C, d); the product of all, (…, d).
 
     Two neighbouring segments make one: a later query sees an earlier key
     through q's gates back to the border and k's gates up to it.

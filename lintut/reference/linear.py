@@ -75,8 +75,7 @@ def chunkwise(q, k, v, feature_map=elu_plus_one, causal=True, chunk_size=64,
               initial_state=None, return_state=False):
     """A chunk at a time: its own pairs compared, all before it from S and z.
 
-    Beside v stands a column of ones: with it z is the last column of S, and
-    what a row must be divided by is the last column of what it reads.
+    With a column of ones beside v, z is the last column of S.
     """
     q, k, v, φ_q, φ_k, Sz = _prepare(q, k, v, feature_map, initial_state)
     o = np.empty((*Sz.shape[:-2], *v.shape[-2:]), v.dtype)
@@ -90,15 +89,13 @@ def chunkwise(q, k, v, feature_map=elu_plus_one, causal=True, chunk_size=64,
         read = fq @ Sz                                       # (…, C, d_v+1)
         if causal:
             fk, V = φ_k(k[..., rows, :]), _ones(v[..., rows, :])
-            pairs = fq @ transpose(fk)                       # (…, C, C)
-            np.copyto(pairs, 0, where=future[:V.shape[-2], :V.shape[-2]])
-            read += pairs @ V
+            read += _past(fq @ transpose(fk), future) @ V    # (…, C, C) @ V
             Sz += transpose(fk) @ V                          # (…, r, d_v+1)
         total[..., rows, :] = read[..., -1:]
         np.divide(read[..., :-1], read[..., -1:], out=o[..., rows, :])
     _positive(total[..., 0], q, k, feature_map)
-    state = Sz[..., :-1].copy(), Sz[..., -1].copy()
-    return _checks.output(o, state, return_state, q=q, k=k, v=v,
+    S, z = Sz[..., :-1].copy(), Sz[..., -1].copy()
+    return _checks.output(o, (S, z), return_state, q=q, k=k, v=v,
                           initial_state=initial_state)
 
 
@@ -168,6 +165,13 @@ def _prepare(q, k, v, feature_map, initial_state):
     r = φ_k(k[..., :1, :]).shape[-1]
     S, z = _state(initial_state, v, (*lead, r, v.shape[-1]))
     return q, k, v, φ_q, φ_k, np.concatenate([S, z[..., None]], -1)
+
+
+def _past(pairs, future):
+    """A chunk's pairs without those that look ahead."""
+    n = pairs.shape[-1]
+    np.copyto(pairs, 0, where=future[:n, :n])
+    return pairs
 
 
 def _ones(V):
