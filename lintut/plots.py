@@ -252,10 +252,8 @@ def matrix(values, x="key j", y="query i", unit="weight", diverging=False,
     if show_values is None:
         show_values = columns <= 8
     fig = figure(x, y, 420)
-    scale = ([[0, READ], [0.5, PAPER], [1, WRITE]] if diverging
-             else [[0, PAPER], [1, READ]])
     fig.add_heatmap(
-        z=values.tolist(), colorscale=scale, zmax=largest,
+        z=values.tolist(), colorscale=_colours(diverging), zmax=largest,
         zmin=-largest if diverging else 0,
         xgap=1 if columns <= 32 else 0, ygap=1 if rows <= 32 else 0,
         hoverongaps=False, texttemplate="%{z:.2g}" if show_values else None,
@@ -270,23 +268,28 @@ def matrix(values, x="key j", y="query i", unit="weight", diverging=False,
     return fig
 
 
-def matrices(panels, height=330):
+def _colours(diverging):
+    return ([[0, READ], [0.5, PAPER], [1, WRITE]] if diverging
+            else [[0, PAPER], [1, READ]])
+
+
+def matrices(panels, height=330, diverging=True):
     """Matrices side by side, cell for cell of one size, titles above them.
 
     `panels` maps a title (a line break is <br>) to a matrix; NaN cells are
     left blank.  Colours compare cells within a matrix: its largest entry, up
-    or down, has the full colour.
+    or down, has the full colour.  `diverging` and the colours are `matrix`'s.
     """
     fig = figure(" ", " ", height)
-    left = 0
+    scale, left = _colours(diverging), 0
     for title, values in panels.items():
         values = np.asarray(values, float)
         largest = float(np.nanmax(np.abs(values))) or 1.0
         rows, columns = values.shape
         fig.add_heatmap(
-            z=values.tolist(), x0=left, dx=1, y0=0, dy=1, zmin=-largest,
-            zmax=largest, xgap=1, ygap=1, showscale=False, hoverongaps=False,
-            colorscale=[[0, READ], [0.5, PAPER], [1, WRITE]],
+            z=values.tolist(), x0=left, dx=1, y0=0, dy=1, zmax=largest,
+            zmin=-largest if diverging else 0, xgap=1, ygap=1,
+            showscale=False, hoverongaps=False, colorscale=scale,
             hovertemplate="%{z:.4g}<extra></extra>")
         fig.add_shape(type="rect", x0=left - 0.5, x1=left + columns - 0.5,
                       y0=-0.5, y1=rows - 0.5, line=dict(color=MUTED, width=1))

@@ -38,6 +38,8 @@ FIGURES = {
                                    diverging=True),
     "matrices": lambda: plots.matrices(
         {"a triangle": [[1., np.nan], [2., -3.]], "S": [[.5], [0.]]}),
+    "masks": lambda: plots.matrices({"window": [[1., np.nan], [1., 1.]]},
+                                    diverging=False),
 }
 
 
