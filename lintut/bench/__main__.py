@@ -16,6 +16,8 @@ def main(arguments=None):
                         help="default: gpu where there is one, else cpu")
     parser.add_argument("--quick", action="store_true",
                         help="a few small sizes only")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda",
+                        help="for gpu: cpu tries the script out, tiny")
     parser.add_argument("--out", metavar="FILE",
                         help="write the measurements as JSON")
     chosen = parser.parse_args(arguments)
@@ -26,9 +28,10 @@ def main(arguments=None):
         for name in ONE_THREAD:         # read when numpy is first imported
             os.environ[name] = "1"
         from lintut.bench import cpu as bench
+        result = bench.run(quick=chosen.quick)
     else:
         from lintut.bench import gpu as bench
-    result = bench.run(quick=chosen.quick)
+        result = bench.run(quick=chosen.quick, device=chosen.device)
     bench.show(result)
     if chosen.out:
         from lintut.bench import record
