@@ -104,15 +104,14 @@ BLOCKED = Form(
      "N*(d+d_v)+N*(ceil(N/B)+1)*(d+d_v)//2"),
     "2*N*(d+d_v)+N")                    # q, k, v, o and log Σ exp, a row
 
-# The query itself; what it sees before, and (not causal) after it.
-BEFORE, AFTER = "min(floor(w/2),N-1)", "min(ceil(w/2)-1,N-1)"
 # One token after another from a cache, which is read anew for each.
 DECODED = Form(TRIANGLE[1], "2*P*(d+d_v)", "5*P+N*d",
                f"{IN_OUT}+P*(d+d_v)", "N*(2*d+d_v)+P")
 
+# The query itself; what it sees before, and (not causal) after it.
+BEFORE, AFTER = "min(floor(w/2),N-1)", "min(ceil(w/2)-1,N-1)"
 BAND = (f"N+{BEFORE}*(2*N-1-{BEFORE})//2+{AFTER}*(2*N-1-{AFTER})//2",
         "min(w,N)*N-min(w,N)*(min(w,N)-1)//2")
-
 
 SOFTMAX_FAMILY = {
     "softmax": Mechanism(
@@ -223,7 +222,7 @@ RECURRENT_FAMILY = {
         token=("6*d*d_v", "2*d_v"),
         recurrent=("6*N*d*d_v", "2*N*d_v"),
         chunkwise=("6*N*d*d_v+P*(6*d+4*d_v)+N*(C-1)*(2*C-1)//3",
-                   "N*(d+3*d_v)+(P-N)//2+ceil(N/C)*d*d_v"),
+                   "2*P+(P-N)//2+2*N*d_v+ceil(N/C)*d*d_v"),
         parallel=("2*P*(2*d+d_v)", "P"),
         inputs="N*(2*d+d_v+1)"),
     "gated_delta": _recurrent(
@@ -231,7 +230,7 @@ RECURRENT_FAMILY = {
         token=("6*d*d_v", "d*d_v+2*d_v"),
         recurrent=("6*N*d*d_v", "N*d*d_v+2*N*d_v"),
         chunkwise=("6*N*d*d_v+P*(6*d+4*d_v)+N*(C-1)*(2*C-1)//3",
-                   "N*(4*d+3*d_v)+3*P+2*ceil(N/C)*d*d_v"),
+                   "5*P+N*(3*d+2*d_v)+2*ceil(N/C)*d*d_v"),
         parallel=("2*P*(2*d+d_v)", "P+P*d"),
         inputs="N*(2*d+d_v+2)"),
 }
