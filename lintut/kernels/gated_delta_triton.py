@@ -10,9 +10,24 @@ import triton.language as tl
 
 from . import _delta_backward as backward
 from . import _delta_forward as forward
-from ._blocks import blocks, padded
+from ._blocks import blocks, device_class, padded
 from ._launch import launch, products
 from ._sequences import chunks
+
+
+# The kernels' rows in the block table; the others have "delta.chunk".
+ROWS = dict(scan="delta.scan", reverse="delta.scan",
+            gradient="delta.gradient")
+
+
+def longest_chunk(q):
+    """The most rows of a tile at which the kernels spill no registers.
+
+    A chunk shorter than asked for changes nothing but rounding.
+    """
+    if device_class(q.device) == "fma":
+        return 32 if q.shape[-1] <= 64 else 16
+    return 32 if q.dtype == torch.float32 else 64
 
 
 class _Call:
@@ -20,6 +35,7 @@ class _Call:
 
     def __init__(self, q, v, log_alpha, bounds, C):
         (_, _, self.H, self.d), self.d_v = q.shape, v.shape[-1]
+        C = min(C, longest_chunk(q))
         self.q, self.chunks = q, chunks(q, bounds, C)
         how, self.kept = products(q)
         if q.dtype == torch.float16:
@@ -33,7 +49,7 @@ class _Call:
 
     def sizes(self, kernel):
         """Sides of the kernel's blocks over d and d_v, and its table row."""
-        row = blocks(f"delta.{kernel.__name__}", self.q)
+        row = blocks(ROWS.get(kernel.__name__, "delta.chunk"), self.q)
         return padded(self.d, row.k), padded(self.d_v, row.v), row
 
     def __call__(self, kernel, grid, *args):
