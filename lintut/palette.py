@@ -19,6 +19,7 @@ SYMBOLS = {
 # mechanism: (light, dark, plotly dash, plotly marker)
 MECHANISMS = {
     "softmax": ("#222222", "#eeeeee", "solid", "circle"),
+    "flash": ("#222222", "#eeeeee", "dot", "circle-open"),
     "sliding_window": ("#0072b2", "#5db7ee", "dash", "square"),
     "longformer": ("#0072b2", "#5db7ee", "dot", "square-open"),
     "bigbird": ("#0072b2", "#5db7ee", "dashdot", "diamond-open"),
