@@ -93,7 +93,7 @@ def test_what_is_too_large_sits_out():
     assert cpu.why_not(candidate(seconds=2, work="N²"), 4096) == (
         "would take about 32 s")
     assert cpu.why_not(candidate(seconds=2), 4096) is None
-    assert cpu.why_not(candidate(seconds=1, work="N²",
+    assert cpu.why_not(candidate(seconds=.1, work="N²",
                                  peak_bytes=2 ** 30), 4096) == (
         "would take about 16 GiB")
     assert cpu.why_not(candidate(skipped="too long"), 4096) == "too long"

@@ -33,7 +33,7 @@ from lintut.cost import bytes_text
 D = 64
 LENGTHS = (256, 1024, 4096, 16_384, 65_536)
 QUICK = (64, 128)
-SLOWEST = 20.0              # seconds that one run may take
+SLOWEST = 10.0              # seconds that one run may take
 LARGEST = 4 * 2 ** 30       # bytes that one run may need
 FORMS = ("parallel", "blocked", "banded", "recurrent", "chunkwise")
 WINDOW = 256
