@@ -93,7 +93,7 @@ def _cache(n):
 
 # A tile of B queries meets the tiles of B keys that are not wholly masked.
 # Each pair: max, subtract, exp, sum.  Each meeting, a query: 5 to merge the
-# maximum and the sum, 2d_v to merge the output.  At the end: divide by the sum.
+# maximum and the sum, 2d_v to merge the output.  At the end: divide.
 BLOCKED = Form(
     ("N**2", "B**2*floor(N/B)*(floor(N/B)+1)//2+(N%B)*N"),
     "2*P*(d+d_v)",
@@ -276,7 +276,7 @@ def _scaled(n, base, units, digits):
     return f"{n:.{digits}g} {units[power]}"
 
 
-# -- the answer ----------------------------------------------------------------
+# -- the answer ---------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -300,7 +300,7 @@ def test_state_elements_are_those_of_the_state(mechanism):
     assert sum(x.nbytes for x in arrays) == predicted.state_bytes
 
 
-# -- the figures that the book quotes ------------------------------------------
+# -- the figures that the book quotes -----------------------------------------
 
 
 def test_the_example_of_chapter_1():
@@ -399,7 +399,7 @@ def test_saved_for_backward_as_torch_saves_it():
         cost.of("retention", "recurrent", **SIZES).saved_elements)
 
 
-# -- words ---------------------------------------------------------------------
+# -- words --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("formula, text", [
@@ -475,7 +475,7 @@ def test_refusals(arguments, message):
         cost.of(**dict(mechanism="linear", N=64, d=8) | arguments)
 
 
-# -- hardware ------------------------------------------------------------------
+# -- hardware -----------------------------------------------------------------
 
 
 def test_roofline_hits_the_wall_it_must():
