@@ -5,11 +5,12 @@ The oracle is a token loop in float64, for results and gradients.
 
 import pytest
 import torch
-from lintut.kernels import delta, gated_delta
+from lintut.kernels import delta, gated_delta, gated_delta_triton
+from lintut.kernels._backend import pretend
 
 from .delta_cases import (MODULES, chunkwise, errors, exact, inputs, loop,
                           named, packed)
-from .harness import random, row_error
+from .harness import compiled, interpret, random, row_error
 
 BOTH = pytest.mark.parametrize("mechanism", ["delta", "gated_delta"])
 LENGTHS = (1, 15, 17, 63, 65, 100)
@@ -170,3 +171,23 @@ def test_gate_out_of_range(bad):
     found["alpha"][0, 3, 1] = bad
     with pytest.raises(ValueError, match=r"alpha must lie in \(0, 1\]"):
         gated_delta.chunkwise(**found)
+
+
+@pytest.mark.kernels
+def test_interpreted():
+    interpret("test_delta.py")
+
+
+@BOTH
+@pytest.mark.kernels
+def test_compiled(mechanism):
+    compiled(mechanism)
+
+
+@pytest.mark.parametrize("capability, dtype, d, rows", [
+    ((7, 5), torch.float16, 64, 32), ((7, 5), torch.float16, 128, 16),
+    ((9, 0), torch.float16, 128, 64), ((9, 0), torch.float32, 128, 32)])
+def test_chunks_are_short_enough_not_to_spill(capability, dtype, d, rows):
+    q = torch.zeros(1, 1, 1, d, dtype=dtype)
+    with pretend(*capability):
+        assert gated_delta_triton.longest_chunk(q) == rows
