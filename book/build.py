@@ -1,6 +1,7 @@
 """`python -m book build`: the pages, in _build/html/."""
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -61,8 +62,12 @@ def _jupyter_book(source):
         [Path(sys.executable).with_name("jupyter-book"), "build",
          "-W", "-n", "--keep-going", source],
         stderr=subprocess.PIPE, text=True)
-    complaints = []
+    lines = []
     for line in process.stderr:
         print(line, end="", file=sys.stderr)
-        complaints.append(line.rstrip())
-    return None if process.wait() == 0 else complaints
+        lines.append(re.sub(r"\x1b\[[\d;]*m", "", line.rstrip()))
+    if process.wait() == 0:
+        return None
+    complaints = [line for line in lines
+                  if re.search("WARNING|ERROR|CRITICAL", line)]
+    return list(dict.fromkeys(complaints or lines))

@@ -74,9 +74,20 @@ def visit_math(self, node):
         # KaTeX ends with its last unbreakable box, itself in two others.
         html = html.removesuffix("</span></span></span>") + (
             f'<span class="after">{node["after"]}</span></span></span></span>')
+    if _is_heading(node):
+        # Checkers of accessibility find no text in MathML.
+        html = (f'<span class="visually-hidden">{_plain(node)}</span>'
+                f'<span aria-hidden="true">{html}</span>')
     self.body.append(f'<span class="math notranslate nohighlight">{html}'
                      "</span>")
     raise nodes.SkipNode
+
+
+def _is_heading(node):
+    """Whether a formula alone heads a table's column."""
+    cell = node.parent.parent
+    return (isinstance(cell, nodes.entry) and len(node.parent) == 1
+            and isinstance(cell.parent.parent, nodes.thead))
 
 
 def visit_math_block(self, node):

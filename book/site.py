@@ -78,13 +78,22 @@ def add_page_assets(app, pagename, templatename, context, doctree):
         app.add_js_file(f"lintut-widget-{name}.js", loading_method="defer")
 
 
-def mend_citations(app, pagename, templatename, context, doctree):
-    """Drop docutils' roles of a bibliography: ARIA no longer has them."""
-    if "body" in context:
-        context["body"] = context["body"].replace(
-            ' role="doc-biblioentry"', "").replace(
-            '<div role="list" class="citation-list">',
-            '<div class="citation-list">')
+# What axe finds wrong in the HTML that docutils and myst-nb write.
+MENDS = [
+    # roles of a bibliography's entries that ARIA no longer has
+    (r' role="doc-biblioentry"', ""),
+    (r'<div role="list" class="citation-list">',
+     '<div class="citation-list">'),
+    # a label that hides the words "Show code cell source" from speech
+    (r'<summary aria-label="Toggle hidden content">', "<summary>"),
+    # the empty corner of a table is no heading
+    (r'<th class="head">(<p></p>)?</th>', "<td></td>"),
+]
+
+
+def mend_html(app, pagename, templatename, context, doctree):
+    for pattern, better in MENDS:
+        context["body"] = re.sub(pattern, better, context.get("body", ""))
 
 
 def write_assets(app, exception):
@@ -165,7 +174,7 @@ def setup(app):
     app.connect("builder-inited", disconnect_thebe, priority=1)
     app.connect("source-read", check_notebook)
     app.connect("html-page-context", add_page_assets)
-    app.connect("html-page-context", mend_citations)
+    app.connect("html-page-context", mend_html)
     app.connect("build-finished", write_assets)
     app.add_css_file("katex/katex.min.css")
     app.add_css_file("lintut-palette.css")

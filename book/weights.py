@@ -15,9 +15,9 @@ PLOT_LIMIT = 1200 * KIB             # a page with plots
 # KaTeX's font files, and what in a page makes a browser fetch each.
 FONTS = {
     "Main-Regular": r'class="katex',
-    "Math-Italic": r"mathnormal|mathit",
+    "Math-Italic": r"mathnormal",
     "Main-Bold": r"mathbf|textbf",
-    "Main-Italic": r"textit",
+    "Main-Italic": r"mathit|textit",
     "Math-BoldItalic": r"boldsymbol",
     "AMS-Regular": r"mathbb|amsrm",
     "Caligraphic-Regular": r"mathcal",
