@@ -53,7 +53,8 @@ def test_code_fits_a_page(chapter):
 
 def test_every_displayed_equation_has_a_label_of_this_chapter(chapter):
     number = re.match(r"# (\d+)", chapter.cells[0].source).group(1)
-    for tail in re.findall(r"\$\$\n[^$]+\n\$\$(.*)", text(chapter)):
+    displayed = re.findall(r"^\$\$\n[^$]+\n\$\$(.*)$", text(chapter), flags=re.M)
+    for tail in displayed:
         assert re.fullmatch(rf" \(eq-{int(number):02d}-[\w-]+\)", tail), tail
 
 
@@ -77,6 +78,8 @@ def test_a_widget_is_opened_by_a_prediction(chapter):
 def test_it_ends_with_its_papers(chapter):
     sections = re.findall(r"^## (.+)$", text(chapter), flags=re.M)
     assert sections[-1] == "Papers", sections
+    # One list for all, chapters/papers.md: two would claim the same papers.
+    assert "{bibliography}" not in text(chapter)
 
 
 @pytest.mark.parametrize("section", ["it costs", "cannot do"])
