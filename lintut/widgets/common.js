@@ -5,7 +5,7 @@
 //              button(label, onclick), scroller(child), sub(3) → "₃"
 //   numbers    parseNumber(text, check) → { value } or { why }
 //              exact, decimal: the same arithmetic on fractions { n, d }
-//              (BigInt) and on plain numbers
+//              (BigInt) and on plain numbers; uniform(seed): random numbers
 //   algebra    vadd, dot, outer, madd, transposeTimes: first argument exact
 //              or decimal, vectors are arrays, matrices arrays of rows
 //   pictures   picture({ caption, head, body, foot }): a matrix as a table,
@@ -109,6 +109,16 @@ function fraction(n, d = 1n) {
 function short(x) {
   const text = Math.abs(x) >= 1e6 ? x.toExponential(2) : String(+x.toFixed(3));
   return text.replace("-", "−").replace(/^−0$/, "0");
+}
+
+/** Uniform numbers in [0, 1) from a seed: mulberry32. */
+function uniform(seed) {
+  return () => {
+    seed = (seed + 0x6d2b79f5) >>> 0;
+    let x = Math.imul(seed ^ (seed >>> 15), seed | 1);
+    x ^= x + Math.imul(x ^ (x >>> 7), x | 61);
+    return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32;
+  };
 }
 
 const LONGEST = 11;         // a longer fraction is shown as a decimal

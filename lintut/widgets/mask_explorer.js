@@ -55,7 +55,7 @@ function bigbird({ N, block_size, n_window, n_global, n_random, seed,
                    causal }) {
   const blocks = Math.ceil(N / block_size);
   const [before, after] = sides(n_window, causal);
-  const uniform = generator(seed);
+  const next = uniform(seed);
   const between = range(blocks).map((b) => {
     const row = Array(blocks).fill(0), rest = [];
     for (const c of range(causal ? b + 1 : blocks)) {
@@ -64,24 +64,12 @@ function bigbird({ N, block_size, n_window, n_global, n_random, seed,
       else rest.push(c);
     }
     for (let n = Math.min(n_random, rest.length); n > 0; n--) {
-      row[rest.splice(Math.floor(uniform() * rest.length), 1)[0]] = RANDOM;
+      row[rest.splice(Math.floor(next() * rest.length), 1)[0]] = RANDOM;
     }
     return row;
   });
   const block = (i) => Math.floor(i / block_size);
   return square(N, (i, j) => causal && j > i ? 0 : between[block(i)][block(j)]);
-}
-
-/** Numbers in [0, 1), the same for the same seed: mulberry32. */
-function generator(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
 }
 
 const kinds = (options) =>

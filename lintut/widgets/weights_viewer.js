@@ -24,16 +24,6 @@ const STATE = ["rule", "n", "d", "seed", "similarity", "queries", "gamma",
 
 // ---- the arithmetic ----
 
-/** Uniform numbers in [0, 1) from a seed: mulberry32. */
-function uniform(seed) {
-  return () => {
-    seed = (seed + 0x6d2b79f5) >>> 0;
-    let x = Math.imul(seed ^ (seed >>> 15), seed | 1);
-    x ^= x + Math.imul(x ^ (x >>> 7), x | 61);
-    return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 const inner = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 
 /** Keys and queries, n unit vectors each, of mean cosine ≈ similarity. */
