@@ -232,8 +232,8 @@ function statePicture(F, rule, x, step, t, reading) {
   const k = x.k[t - 1], q = x.q[t - 1], n = sub(t);
   const one = (y) => F.sign(less(F, y, F.of(ONE))) === 0;
   const cell = (symbol, i, now, old, keep, plus) => {
-    const touched = t && (reading ? F.sign(q[i]) :
-                          F.sign(k[i]) && F.sign(plus)) !== 0;
+    const touched = t > 0 && (reading ? F.sign(q[i]) :
+                              F.sign(k[i]) && F.sign(plus)) !== 0;
     const kept = `${one(keep) ? "" : `${F.show(keep)}·`}${F.show(old)}`;
     const fades = !one(keep) && F.sign(old) !== 0;
     return {

@@ -198,6 +198,8 @@ def test_two_then_five_from_end_to_end(open_page):
     reader = Reader(open_page(RuleStepper()).page)
     assert reader.names() == ["additive", "normalised", "delta"]
     assert "Nothing is written" in reader.says()
+    cells = reader.root.locator(".lt-rules tbody td.lt-S")
+    assert [text.strip() for text in cells.all_inner_texts()] == ["0"] * 6
     for _ in range(3):
         reader.press("Next")
     assert "delta holds 2, so writes 3" in reader.says()
