@@ -12,7 +12,8 @@ import yaml
 
 from book.run import notebooks
 
-TAGS = ["setup", "nbval-ignore-output"]     # it prints this machine's versions
+# It prints this machine's versions; a page folds its code.
+TAGS = ["setup", "hide-input", "nbval-ignore-output"]
 
 UNSET = '''\
 try:
