@@ -261,7 +261,7 @@ function statePicture(F, rule, x, step, t, reading) {
     ...(!sums ? [] : [reading ? { text: `÷ ${F.show(total)}`, quiet: true } :
                                 none])]);
   return picture({
-    caption: t === 0 ? "before anything is written" :
+    caption: t === 0 ? "at the start" :
       `token ${t} ${reading ? "reads" : "writes"}`,
     head: [
       [t ? { text: `${left.symbol}${n}`, name: true, symbol: left.symbol } :
