@@ -65,19 +65,6 @@ TABLE = {
     ("gla.gradients", "large", 32): Blocks(16, 32, 8, 2, THREE),
     ("gla.gradients", "fma", 16): Blocks(16, 32, 8, 1, NO_CORES),
     ("gla.gradients", "fma", 32): Blocks(16, 16, 8, 1, NO_CORES),
-    ("delta.chunk", "large", 16): Blocks(64, 64, 4, 2, "x"),
-    ("delta.chunk", "large", 32): Blocks(32, 32, 4, 1, "x"),
-    ("delta.chunk", "fma", 16): Blocks(32, 32, 8, 1, "x"),
-    ("delta.chunk", "fma", 32): Blocks(32, 32, 8, 1, "x"),
-    ("delta.scan", "large", 16): Blocks(256, 32, 4, 2, "x"),
-    ("delta.scan", "small", 16): Blocks(256, 16, 4, 2, "x"),
-    ("delta.scan", "large", 32): Blocks(256, 16, 4, 1, "x"),
-    ("delta.scan", "fma", 16): Blocks(256, 16, 8, 1, "x"),
-    ("delta.scan", "fma", 32): Blocks(256, 16, 8, 1, "x"),
-    ("delta.gradient", "large", 16): Blocks(32, 64, 4, 1, "x"),
-    ("delta.gradient", "large", 32): Blocks(32, 32, 4, 1, "x"),
-    ("delta.gradient", "fma", 16): Blocks(32, 32, 8, 1, "x"),
-    ("delta.gradient", "fma", 32): Blocks(32, 32, 8, 1, "x"),
     ("softmax.forward.64", "large", 16): Blocks(64, 32, 4, 2, "to be measured x"),
     ("softmax.forward.64", "large", 32): Blocks(64, 32, 4, 2, "to be measured x"),
     ("softmax.grad_q.64", "large", 16): Blocks(64, 32, 4, 2, "to be measured x"),
@@ -96,6 +83,33 @@ TABLE = {
     ("softmax.grad_q.256", "large", 32): Blocks(64, 32, 4, 2, "to be measured x"),
     ("softmax.grad_kv.256", "large", 16): Blocks(64, 32, 4, 2, "to be measured x"),
     ("softmax.grad_kv.256", "large", 32): Blocks(64, 32, 4, 2, "to be measured x"),
+    # The delta rules, chunks as in gated_delta_triton.longest_chunk.
+    ("delta.chunk", "large", 16): Blocks(
+        64, 64, 4, 2, "with 8 warps each (64, 64) tile is held twice"),
+    ("delta.chunk", "large", 32): Blocks(
+        32, 32, 4, 1, "64 rows spill 700 bytes in the backward pass"),
+    ("delta.chunk", "fma", 16): Blocks(
+        32, 32, 8, 1, "without tensor cores a product's rows lie in "
+        "registers: short rows"),
+    ("delta.chunk", "fma", 32): Blocks(32, 32, 8, 1, "as float16"),
+    ("delta.scan", "large", 16): Blocks(
+        256, 32, 4, 2, "all of d: S stays in registers; with 32 columns, at "
+        "d = 128, dS just does (255)"),
+    ("delta.scan", "small", 16): Blocks(
+        256, 16, 4, 2, "at d = 128, 32 columns spill 24 bytes"),
+    ("delta.scan", "large", 32): Blocks(
+        256, 16, 4, 1, "at d = 128, 32 columns spill 276 bytes"),
+    ("delta.scan", "fma", 16): Blocks(
+        256, 16, 8, 1, "at d = 128, 4 warps spill 236 bytes"),
+    ("delta.scan", "fma", 32): Blocks(256, 16, 8, 1, "as float16"),
+    ("delta.gradient", "large", 16): Blocks(
+        32, 64, 4, 1, "three sums at once: at d = 128, 64 rows of d spill "
+        "228 bytes"),
+    ("delta.gradient", "large", 32): Blocks(
+        32, 32, 4, 1, "spills nothing at d = 64 and 128"),
+    ("delta.gradient", "fma", 16): Blocks(
+        32, 32, 8, 1, "spills nothing at d = 64 and 128"),
+    ("delta.gradient", "fma", 32): Blocks(32, 32, 8, 1, "as float16"),
 }
 
 
