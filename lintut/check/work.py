@@ -1,0 +1,82 @@
+"""Bounds on how an answer works, for exercises that are about the work.
+
+A limit has `judge(name, run)`, where `run(arguments)` calls the answer; it
+raises `Wrong` with its reason.
+"""
+
+import tracemalloc
+from dataclasses import dataclass
+
+import numpy as np
+
+from .core import Wrong
+
+
+@dataclass(frozen=True)
+class Memory:
+    """At most `bytes` at once beyond the arguments, on `arguments()`."""
+    bytes: int
+    arguments: object
+    says: str
+
+    def judge(self, name, run):
+        arguments = self.arguments()
+        tracemalloc.start()
+        try:
+            run(arguments)
+            # The run works on copies; they are not the answer's doing.
+            copies = sum(x.nbytes for x in arguments.values()
+                         if isinstance(x, np.ndarray))
+            peak = tracemalloc.get_traced_memory()[1] - copies
+        finally:
+            tracemalloc.stop()
+        if peak > self.bytes:
+            raise Wrong(f"{name} gives the right result, but held "
+                        f"{peak / 2**20:.1f} MiB at once where "
+                        f"{self.bytes / 2**20:.1f} are enough. {self.says}")
+
+
+@dataclass(frozen=True)
+class Operations:
+    """At most `calls` NumPy operations and `flops` in products."""
+    arguments: object
+    says: str
+    calls: float = np.inf
+    flops: float = np.inf
+
+    def judge(self, name, run):
+        Counted.calls = Counted.flops = 0
+        run({key: x.view(Counted) if isinstance(x, np.ndarray) else x
+             for key, x in self.arguments().items()})
+        for what, got, most in (
+                ("NumPy operations", Counted.calls, self.calls),
+                ("FLOPs in matrix products", Counted.flops, self.flops)):
+            if got > most:
+                raise Wrong(f"{name} gives the right result, but took "
+                            f"{got:,} {what} where {most:,.0f} are enough. "
+                            f"{self.says}")
+
+
+class Counted(np.ndarray):
+    """An array that counts what is done with it, and with what comes of it."""
+    calls = flops = 0
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **keywords):
+        inputs = [x.view(np.ndarray) if isinstance(x, Counted) else x
+                  for x in inputs]
+        if out is not None:
+            keywords["out"] = tuple(
+                x.view(np.ndarray) if isinstance(x, Counted) else x
+                for x in out)
+        result = getattr(ufunc, method)(*inputs, **keywords)
+        Counted.calls += 1
+        if ufunc is np.matmul:
+            Counted.flops += 2 * np.size(result) * np.shape(inputs[0])[-1]
+        if out is not None:
+            return out[0]
+        return (result.view(Counted) if isinstance(result, np.ndarray)
+                else result)
+
+    def __array_function__(self, function, types, inputs, keywords):
+        Counted.calls += 1
+        return super().__array_function__(function, types, inputs, keywords)

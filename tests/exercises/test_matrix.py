@@ -1,0 +1,128 @@
+"""Every exercise: solution, other right answers, wrong answers, stub.
+
+`python -m pytest tests/exercises/test_matrix.py` is the proof;
+`make exercises-report` prints the matrix.
+"""
+
+import dataclasses
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from lintut.check import Wrong
+from lintut.check.core import Function, Value
+from lintut.check.graft import name_of
+
+ROOT = Path(__file__).resolve().parents[2]
+CHAPTERS = sorted((ROOT / "exercises" / "solutions").glob("*.ipynb"))
+sys.path.insert(0, str(ROOT / "tests"))
+
+
+def number(path):
+    return int(path.name[:2])
+
+
+def exercises(path):
+    module = importlib.import_module(f"lintut.check.ch{number(path):02d}")
+    return {exercise.name: exercise for exercise in module.EXERCISES}
+
+
+def answers(path):
+    return importlib.import_module(f"exercises.ch{number(path):02d}")
+
+
+def cells(path):
+    """{name: the cell's code} of a notebook's answers."""
+    notebook = nbformat.read(path, as_version=4)
+    return {name_of(c): c.source for c in notebook.cells if name_of(c)}
+
+
+def run(source, name):
+    """What an answer cell defines under its name."""
+    import numpy as np
+    scope = {"np": np}
+    exec(source, scope)
+    return scope[name]
+
+
+PAIRS = [(path, name) for path in CHAPTERS for name in exercises(path)]
+each = pytest.mark.parametrize(
+    "path, name", PAIRS, ids=[f"{p.stem}-{name}" for p, name in PAIRS])
+
+
+def patient(exercise, label):
+    """The same; what hangs on purpose is stopped sooner."""
+    if label == "hangs":
+        return dataclasses.replace(exercise, seconds=0.5)
+    return exercise
+
+
+@each
+def test_solution_and_other_right_answers_pass(path, name):
+    exercise = exercises(path)[name]
+    solution = run(cells(path)[name], name)
+    for _ in range(10):
+        assert "correct" in exercise.judge(solution)
+    right = answers(path).RIGHT[name]
+    assert len(right) >= 2
+    for answer in right:
+        assert "correct" in exercise.judge(answer), answer
+
+
+@each
+def test_wrong_answers_fail_with_their_message(path, name):
+    exercise = exercises(path)[name]
+    wrong = answers(path).WRONG[name]
+    assert len(wrong) >= 5
+    for label, (answer, words) in wrong.items():
+        with pytest.raises(Wrong) as caught:
+            patient(exercise, label).judge(answer)
+        assert words in str(caught.value), (label, str(caught.value))
+
+
+@each
+def test_the_stub_fails_kindly_and_gives_nothing_away(path, name):
+    exercise = exercises(path)[name]
+    stub = cells(path.parents[1] / path.name)[name]
+    with pytest.raises(Wrong) as caught:
+        exercise.judge(run(stub, name))
+    says = str(caught.value)
+    assert says.startswith(name)
+    for line in cells(path)[name].splitlines()[1:]:
+        assert len(line) < 12 or line.strip() not in says
+
+
+@each
+def test_no_exercise_needs_a_later_chapter(path, name):
+    source = cells(path)[name]
+    for later in re.findall(r"lintut\.check\.ch(\d+)", source):
+        assert int(later) <= number(path)
+    assert "lintut.reference" not in source
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_the_two_notebooks_differ_in_their_answers_alone(path):
+    ours, theirs = (nbformat.read(p, as_version=4).cells
+                    for p in (path, path.parents[1] / path.name))
+    assert len(ours) == len(theirs)
+    names = []
+    for a, b in zip(ours, theirs):
+        assert a.cell_type == b.cell_type
+        assert name_of(a) == name_of(b)
+        if name_of(a):
+            names.append(name_of(a))
+        else:
+            assert a.source == b.source
+        assert not b.get("outputs") and b.get("execution_count") is None
+    assert sorted(names) == sorted(exercises(path))
+
+
+def test_every_exercise_knows_five_mistakes():
+    for path, name in PAIRS:
+        exercise = exercises(path)[name]
+        if isinstance(exercise, (Value, Function)):
+            assert len(exercise.mistakes) >= 5, name
