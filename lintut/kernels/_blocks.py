@@ -16,7 +16,8 @@ from ._backend import capability, shared_memory
 
 @dataclass(frozen=True)
 class Blocks:
-    """Tile sides over d (`k`) and d_v (`v`), or rows for `softmax`."""
+    """Tile sides over d (`k`) and d_v (`v`); in `softmax` over queries (`k`)
+    and keys (`v`)."""
     k: int
     v: int
     warps: int
@@ -30,8 +31,12 @@ REGISTERS = "the running state stays in registers without spilling"
 GATES = "gates and their products beside the tiles: 64 would spill"
 THREE = "three tf32 products for one: twice the operands in registers"
 NO_CORES = "scalar multiply-adds hold their operands: small tiles, eight warps"
+WARPGROUPS = "64 rows for each group of four warps, two groups to a tile"
+HALVED = "as at d = 64, half the rows: twice the accumulators"
+QUARTER = "tiles hold 256 columns: what fits beside them"
 
-# (kernel, class, bits): Blocks.  A class left out takes the row of "large".
+# (kernel, class, bits): Blocks.  A class left out takes the row of "large";
+# a capability ("10.0") may have a row of its own.
 TABLE = {
     ("linear.states", "large", 16): Blocks(64, 32, 4, 2, REGISTERS),
     ("retention.states", "large", 16): Blocks(64, 32, 4, 2, REGISTERS),
@@ -50,7 +55,7 @@ TABLE = {
     ("linear.attend", "fma", 32): Blocks(16, 16, 8, 1, NO_CORES),
     ("retention.attend", "fma", 32): Blocks(16, 16, 8, 1, NO_CORES),
     ("gla.states", "large", 16): Blocks(32, 64, 4, 2, GATES),
-    ("gla.states", "large", 32): Blocks(16, 32, 8, 2, THREE),
+    ("gla.states", "large", 32): Blocks(32, 16, 4, 1, THREE),
     ("gla.states", "fma", 16): Blocks(32, 32, 8, 1, NO_CORES),
     ("gla.states", "fma", 32): Blocks(16, 16, 8, 1, NO_CORES),
     ("gla.scores", "large", 16): Blocks(32, 64, 4, 2, GATES),
@@ -65,24 +70,6 @@ TABLE = {
     ("gla.gradients", "large", 32): Blocks(16, 32, 8, 2, THREE),
     ("gla.gradients", "fma", 16): Blocks(16, 32, 8, 1, NO_CORES),
     ("gla.gradients", "fma", 32): Blocks(16, 16, 8, 1, NO_CORES),
-    ("softmax.forward.64", "large", 16): Blocks(64, 32, 4, 2, "to be measured x"),
-    ("softmax.forward.64", "large", 32): Blocks(64, 32, 4, 2, "to be measured x"),
-    ("softmax.grad_q.64", "large", 16): Blocks(64, 32, 4, 2, "to be measured x"),
-    ("softmax.grad_q.64", "large", 32): Blocks(64, 32, 4, 2, "to be measured x"),
-    ("softmax.grad_kv.64", "large", 16): Blocks(64, 32, 4, 2, "to be measured x"),
-    ("softmax.grad_kv.64", "large", 32): Blocks(64, 32, 4, 2, "to be measured x"),
-    ("softmax.forward.128", "large", 16): Blocks(64, 32, 4, 2, "to be measured x"),
-    ("softmax.forward.128", "large", 32): Blocks(64, 32, 4, 2, "to be measured x"),
-    ("softmax.grad_q.128", "large", 16): Blocks(64, 32, 4, 2, "to be measured x"),
-    ("softmax.grad_q.128", "large", 32): Blocks(64, 32, 4, 2, "to be measured x"),
-    ("softmax.grad_kv.128", "large", 16): Blocks(64, 32, 4, 2, "to be measured x"),
-    ("softmax.grad_kv.128", "large", 32): Blocks(64, 32, 4, 2, "to be measured x"),
-    ("softmax.forward.256", "large", 16): Blocks(64, 32, 4, 2, "to be measured x"),
-    ("softmax.forward.256", "large", 32): Blocks(64, 32, 4, 2, "to be measured x"),
-    ("softmax.grad_q.256", "large", 16): Blocks(64, 32, 4, 2, "to be measured x"),
-    ("softmax.grad_q.256", "large", 32): Blocks(64, 32, 4, 2, "to be measured x"),
-    ("softmax.grad_kv.256", "large", 16): Blocks(64, 32, 4, 2, "to be measured x"),
-    ("softmax.grad_kv.256", "large", 32): Blocks(64, 32, 4, 2, "to be measured x"),
     # The delta rules, chunks as in gated_delta_triton.longest_chunk.
     ("delta.chunk", "large", 16): Blocks(
         64, 64, 4, 2, "with 8 warps each (64, 64) tile is held twice"),
@@ -93,8 +80,7 @@ TABLE = {
         "registers: short rows"),
     ("delta.chunk", "fma", 32): Blocks(32, 32, 8, 1, "as float16"),
     ("delta.scan", "large", 16): Blocks(
-        256, 32, 4, 2, "all of d: S stays in registers; with 32 columns, at "
-        "d = 128, dS just does (255)"),
+        256, 32, 4, 2, "all of d, so that S stays in registers"),
     ("delta.scan", "small", 16): Blocks(
         256, 16, 4, 2, "at d = 128, 32 columns spill 24 bytes"),
     ("delta.scan", "large", 32): Blocks(
@@ -106,10 +92,49 @@ TABLE = {
         32, 64, 4, 1, "three sums at once: at d = 128, 64 rows of d spill "
         "228 bytes"),
     ("delta.gradient", "large", 32): Blocks(
-        32, 32, 4, 1, "spills nothing at d = 64 and 128"),
+        32, 32, 4, 1, "the fewest spills found: 20 bytes at most, at d = 64"),
     ("delta.gradient", "fma", 16): Blocks(
         32, 32, 8, 1, "spills nothing at d = 64 and 128"),
     ("delta.gradient", "fma", 32): Blocks(32, 32, 8, 1, "as float16"),
+    # queries × keys, and the widest d or d_v they are for
+    ("softmax.forward.64", "large", 16): Blocks(128, 64, 8, 3, WARPGROUPS),
+    ("softmax.forward.64", "10.0", 16): Blocks(128, 128, 8, 2, 
+        "a 128×64 tile spills 8 bytes here"),
+    ("softmax.forward.64", "fma", 16): Blocks(64, 32, 8, 1, NO_CORES),
+    ("softmax.forward.64", "large", 32): Blocks(64, 32, 8, 2, THREE),
+    ("softmax.forward.64", "fma", 32): Blocks(32, 32, 8, 1, NO_CORES),
+    ("softmax.forward.128", "large", 16): Blocks(128, 64, 8, 3, WARPGROUPS),
+    ("softmax.forward.128", "fma", 16): Blocks(32, 32, 8, 1, NO_CORES),
+    ("softmax.forward.128", "large", 32): Blocks(32, 32, 8, 2, THREE),
+    ("softmax.forward.128", "fma", 32): Blocks(32, 16, 8, 1, NO_CORES),
+    ("softmax.forward.256", "large", 16): Blocks(64, 64, 8, 2, QUARTER),
+    ("softmax.forward.256", "small", 16): Blocks(64, 32, 8, 2, QUARTER),
+    ("softmax.forward.256", "fma", 16): Blocks(16, 16, 8, 1, NO_CORES),
+    ("softmax.forward.256", "large", 32): Blocks(16, 16, 8, 1, THREE),
+    ("softmax.forward.256", "fma", 32): Blocks(16, 16, 8, 1, NO_CORES),
+    ("softmax.grad_q.64", "large", 16): Blocks(128, 64, 8, 2, WARPGROUPS),
+    ("softmax.grad_q.64", "fma", 16): Blocks(32, 32, 8, 1, NO_CORES),
+    ("softmax.grad_q.64", "large", 32): Blocks(32, 32, 8, 2, THREE),
+    ("softmax.grad_q.64", "fma", 32): Blocks(32, 32, 8, 1, NO_CORES),
+    ("softmax.grad_q.128", "large", 16): Blocks(64, 64, 8, 2, HALVED),
+    ("softmax.grad_q.128", "fma", 16): Blocks(32, 16, 8, 1, NO_CORES),
+    ("softmax.grad_q.128", "large", 32): Blocks(32, 32, 8, 2, THREE),
+    ("softmax.grad_q.128", "fma", 32): Blocks(16, 16, 8, 1, NO_CORES),
+    ("softmax.grad_q.256", "large", 16): Blocks(64, 32, 8, 2, QUARTER),
+    ("softmax.grad_q.256", "small", 16): Blocks(32, 32, 8, 2, QUARTER),
+    ("softmax.grad_q.256", "fma", 16): Blocks(16, 16, 8, 1, NO_CORES),
+    ("softmax.grad_q.256", "large", 32): Blocks(16, 16, 8, 1, THREE),
+    ("softmax.grad_kv.64", "large", 16): Blocks(64, 128, 8, 2, WARPGROUPS),
+    ("softmax.grad_kv.64", "fma", 16): Blocks(16, 32, 8, 1, NO_CORES),
+    ("softmax.grad_kv.64", "large", 32): Blocks(32, 32, 8, 2, THREE),
+    ("softmax.grad_kv.64", "fma", 32): Blocks(16, 32, 8, 1, NO_CORES),
+    ("softmax.grad_kv.128", "large", 16): Blocks(64, 64, 8, 2, HALVED),
+    ("softmax.grad_kv.128", "fma", 16): Blocks(16, 16, 8, 1, NO_CORES),
+    ("softmax.grad_kv.128", "large", 32): Blocks(16, 32, 8, 2, THREE),
+    ("softmax.grad_kv.128", "fma", 32): Blocks(16, 16, 8, 1, NO_CORES),
+    ("softmax.grad_kv.256", "large", 16): Blocks(32, 32, 8, 2, QUARTER),
+    ("softmax.grad_kv.256", "fma", 16): Blocks(16, 16, 8, 1, NO_CORES),
+    ("softmax.grad_kv.256", "large", 32): Blocks(16, 16, 8, 1, THREE),
 }
 
 
@@ -123,8 +148,11 @@ def device_class(device):
 def blocks(kernel, q):
     """The row for a kernel's name and q's device and dtype."""
     bits = q.dtype.itemsize * 8
-    own = (kernel, device_class(q.device), bits)
-    return TABLE.get(own) or TABLE[kernel, "large", bits]
+    exact = "{}.{}".format(*capability(q.device) or (8, 0))
+    for kind in (exact, device_class(q.device)):
+        if (kernel, kind, bits) in TABLE:
+            return TABLE[kernel, kind, bits]
+    return TABLE[kernel, "large", bits]
 
 
 def padded(width, block, least=16):

@@ -62,7 +62,8 @@ def chunkwise(q, k, v, alpha, beta, initial_state=None, return_state=False,
     backend : "auto", "triton" or "torch"
     cu_seqlens : int tensor (sequences + 1,), optional
         Where packed sequences start and end: 0, …, T; then B = 1.
-    chunk_size : int
+    chunk_size : int; 16, 32, 64 or 128 on Triton, whose kernels may take
+        shorter chunks (the result is the same but for rounding)
 
     Returns
     -------
@@ -163,8 +164,8 @@ def _torch(q, k, v, log_alpha, beta, S, C):
         # U = Ũ − W S,  S' = b_C S + (e K)ᵀ U
         into.append(S.to(low))
         written.append(U[:, :, n] - W[:, :, n] @ into[-1])
-        S = (b[:, :, n, -1:] * S
-             + (e * k)[:, :, n].to(low).mT @ written[-1])
+        left = (e[:, :, n] * k[:, :, n]).to(low)
+        S = b[:, :, n, -1:] * S + left.mT @ written[-1]
     # O = b Q S + (D ∘ Q Kᵀ) U
     o = (b * (q @ torch.stack(into, 2))
          + (D * (q @ k.mT)).to(low) @ torch.stack(written, 2))
