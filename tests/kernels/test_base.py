@@ -59,7 +59,7 @@ def test_device_class(capability, name):
 
 def test_blocks_have_reasons_and_fallbacks():
     for (kernel, kind, bits), row in _blocks.TABLE.items():
-        assert kind in ("fma", "small", "large") and bits in (16, 32)
+        assert kind in ("fma", "small", "large", "10.0") and bits in (16, 32)
         assert (kernel, "large", bits) in _blocks.TABLE
         assert len(row.why.split()) >= 3, (kernel, kind, bits)
 

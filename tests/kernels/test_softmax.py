@@ -249,3 +249,15 @@ def test_step_refuses():
         softmax.step(X, X, X)
     with pytest.raises(ValueError, match="window must be at least 1"):
         softmax.step(X[:, :1], X[:, :1], X[:, :1], window=0)
+
+
+# -- the kernels --
+
+@pytest.mark.kernels
+def test_interpreted():
+    harness.interpret("test_softmax.py")
+
+
+@pytest.mark.kernels
+def test_compiled():
+    harness.compiled("softmax")
