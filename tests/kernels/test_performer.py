@@ -72,19 +72,21 @@ def test_learned_docstring():
     assert doctest.testmod(learned).failed == 0
 
 
-def test_divergence_is_that_of_the_weights():
+@pytest.mark.parametrize("causal", [True, False])
+def test_divergence_is_that_of_the_weights(causal):
     """Against the weights themselves, one row after another, in NumPy."""
     q, k, _ = draw(1, 12, 2, 4)
     φ = learned.LearnedFeatureMap(4, 6).double()
     with torch.no_grad():
-        got = learned.divergence(φ, q, k, scale=0.8).item()
+        got = learned.divergence(φ, q, k, 0.8, causal).item()
         fq, fk = φ(q).numpy(), φ(k).numpy()
     terms = []
     for h in range(2):
         for t in range(12):
-            scores = 0.8 * k[0, :t + 1, h].numpy() @ q[0, t, h].numpy()
+            seen = t + 1 if causal else 12
+            scores = 0.8 * k[0, :seen, h].numpy() @ q[0, t, h].numpy()
             p = np.exp(scores) / np.exp(scores).sum()
-            w = fk[0, :t + 1, h] @ fq[0, t, h]
+            w = fk[0, :seen, h] @ fq[0, t, h]
             terms.append((p * np.log(p * w.sum() / w)).sum())
     assert got == pytest.approx(np.mean(terms), rel=1e-9)
 
