@@ -61,7 +61,7 @@ def test_blocks_have_reasons_and_fallbacks():
     for (kernel, kind, bits), row in _blocks.TABLE.items():
         assert kind in ("fma", "small", "large", "10.0") and bits in (16, 32)
         assert (kernel, "large", bits) in _blocks.TABLE
-        assert len(row.why.split()) >= 3, (kernel, kind, bits)
+        assert len(row.why.split()) >= 2, (kernel, kind, bits)
 
 
 def test_padded():
