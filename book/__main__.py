@@ -17,7 +17,7 @@ def main():
     run = commands.add_parser(
         "run", help="execute notebooks and store their outputs")
     run.add_argument("notebooks", nargs="*", type=Path,
-                     help="default: every chapter, exercise and solution")
+                     help="default: every chapter and solution")
 
     commands.add_parser("stamp", help="write every notebook's set-up cell")
 

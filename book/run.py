@@ -16,6 +16,7 @@ from nbclient.exceptions import CellExecutionError
 
 from book.figures import MIME
 from book.stills import Stills
+from lintut.check.graft import solution_of
 
 FOLDERS = ("chapters", "exercises", "exercises/solutions")
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -29,11 +30,15 @@ def notebooks(root=Path(".")):
 
 
 def run(paths=()):
-    """Execute `paths` (default: all); returns the exit status."""
+    """Execute `paths`; returns the exit status.
+
+    The default is all but the exercises, whose answers are for the reader.
+    """
+    paths = paths or [path for path in notebooks() if not solution_of(path)]
     os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"
     failed = []
     with Stills() as stills:
-        for path in paths or notebooks():
+        for path in paths:
             print(f"== {path}", flush=True)
             try:
                 _execute(path, stills)

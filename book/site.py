@@ -9,8 +9,9 @@ from pathlib import Path
 from sphinx.util import logging
 
 from book import packages
-from lintut import palette
 from book.figures import dark_colours
+from lintut import palette
+from lintut.check.graft import solution_of
 
 logger = logging.getLogger(__name__)
 
@@ -24,8 +25,12 @@ PLOTLY = (packages.MODULES / "plotly.js-cartesian-dist-min"
 # -- notebooks --------------------------------------------------------------
 
 def check_notebook(app, docname, content):
-    """Warn of stored errors and of cells that were never run."""
-    if not str(app.env.doc2path(docname)).endswith(".ipynb"):
+    """Warn of stored errors and of cells that were never run.
+
+    Exercises are there to be run by the reader.
+    """
+    path = Path(app.env.doc2path(docname))
+    if path.suffix != ".ipynb" or solution_of(path):
         return
     for index, cell in enumerate(json.loads(content[0])["cells"]):
         source = "".join(cell["source"])
