@@ -12,6 +12,7 @@
 //              its cells { text, note, symbol, mark }; field(…): a number
 //              that refuses what is not one; counter({ … }): a whole number
 //              with − and + beside it
+//   curves     logPlot({ … }): lines over two logarithmic axes
 //   control    onKeys(root, actions), player({ … }), enable(button, yes)
 //
 // Colour is never the only sign.  A cell takes the hue of its `symbol` (q, k,
@@ -262,6 +263,78 @@ function counter({ label, low = 0, high, get, set, refused }) {
       enable(more, get() < high);
     },
   };
+}
+
+// ---- curves ----
+
+/**
+ * Lines over two logarithmic axes.  An axis is { label, low, high, tick },
+ * its ends as powers of its base, `tick(e)` the text at base^e; x may have
+ * base 2, y has base 10.  A curve is { points, hue, dash, label }, the label
+ * at its end; a mark { x, y, label } is a ring; `here` a dotted upright.
+ */
+function logPlot({ width, height = 320, x, y, base = 2, curves, marks = [],
+                   here = null, name }) {
+  const edge = { left: 66, right: width < 480 ? 84 : 110, top: 12,
+                 bottom: 42 };
+  const right = width - edge.right, foot = height - edge.bottom;
+  const X = (at) => edge.left + (Math.log(at) / Math.log(base) - x.low) /
+    (x.high - x.low) * (right - edge.left);
+  const Y = (at) => foot - (Math.log10(at) - y.low) / (y.high - y.low) *
+    (foot - edge.top);
+  const write = (left, top, text, anchor) => {
+    const node = svg("text", { x: left, y: top, "text-anchor": anchor });
+    node.textContent = text;
+    return node;
+  };
+  const parts = [write((edge.left + right) / 2, height - 4, x.label, "middle")];
+  const stride = (low, high, most) => Math.ceil((high - low) / most) || 1;
+  for (let e = Math.ceil(y.low); e <= y.high; e += stride(y.low, y.high, 6)) {
+    parts.push(svg("line", { x1: edge.left, x2: right, y1: Y(10 ** e),
+                             y2: Y(10 ** e), class: "lt-grid" }),
+               write(edge.left - 6, Y(10 ** e) + 4, y.tick(e), "end"));
+  }
+  const most = width < 480 ? 4 : 8;
+  for (let e = Math.ceil(x.low); e <= x.high; e += stride(x.low, x.high, most)) {
+    parts.push(write(X(base ** e), foot + 18, x.tick(e), "middle"));
+  }
+  if (here !== null) {
+    parts.push(svg("line", { x1: X(here), x2: X(here), y1: edge.top, y2: foot,
+                             class: "lt-here" }));
+  }
+  let above = -Infinity;
+  for (const { points, hue, dash = "", label } of [...curves].sort(
+    (a, b) => b.points.at(-1)[1] - a.points.at(-1)[1])) {
+    const [endX, endY] = points.at(-1);
+    above = Math.max(Y(endY), above + 15);
+    parts.push(svg("polyline", {
+      points: points.map((p) => `${X(p[0])},${Y(p[1])}`).join(" "),
+      class: "lt-curve", style: `stroke: var(--lt-${hue})`,
+      "stroke-dasharray": dash }),
+    write(X(endX) + 8, above + 4, label, "start"));
+  }
+  for (const mark of marks) {
+    parts.push(svg("circle", { cx: X(mark.x), cy: Y(mark.y), r: 6,
+                               class: "lt-cross" }),
+               write(X(mark.x), Y(mark.y) - 11, mark.label, "middle"));
+  }
+  return svg("svg", { width, height, role: "img", "aria-label": name },
+             ...parts);
+}
+
+const raised = (e) => String(e).replace(/\d|-/g, (i) =>
+  "⁰¹²³⁴⁵⁶⁷⁸⁹"[i] ?? "⁻");
+
+/** Redraw `draw()` whenever the width of `box` changes. */
+function onWidth(box, draw) {
+  let width = box.clientWidth;
+  const observer = new ResizeObserver(() => {
+    if (box.clientWidth === width) return;
+    width = box.clientWidth;
+    draw();
+  });
+  observer.observe(box);
+  return () => observer.disconnect();
 }
 
 // ---- control ----
