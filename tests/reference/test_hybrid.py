@@ -131,6 +131,15 @@ def test_constant_values_dtype_and_new_results(form):
                            for y in (q, k, v, *leaves(state)))
 
 
+@pytest.mark.parametrize("N, bound", [(4096, 1e-5), (65536, 1e-4)])
+def test_float32_stays_near_float64_at_length(N, bound):
+    q, k, v = draw(N, lead=(3,), dtype=np.float32)
+    o = hybrid.chunkwise(q, k, v, 16, HEADS)
+    exact = hybrid.chunkwise(*(x.astype(float) for x in (q, k, v)), 16, HEADS)
+    assert o.dtype == np.float32
+    assert np.abs(o - exact).max() <= bound * np.abs(exact).max()
+
+
 Q, K, V = draw(6, lead=(3,))
 STATE = hybrid.recurrent(Q, K, V, 3, HEADS, return_state=True)[1]
 BAD = [
