@@ -126,7 +126,7 @@ function render({ model, el }) {
     counter({ label: "features r", low: 1, high: WIDEST, refused,
       get: () => size.r, set: (r) => edit({ k: resize("k", size.N, r),
         q: resize("q", size.N, r), done: 0 }) }),
-    counter({ label: "value width dᵥ", low: 1, high: WIDEST, refused,
+    counter({ label: "width dᵥ", low: 1, high: WIDEST, refused,
       get: () => size.dv,
       set: (dv) => edit({ v: resize("v", size.N, dv), done: 0 }) }),
   ];

@@ -143,7 +143,7 @@ def test_bad_input_is_refused_in_place(open_page):
             ("φ(k)₂, entry 1", "99999999", "beyond a million"),
             ("tokens N", "7", "from 1 to 6"), ("tokens N", "0", "from 1"),
             ("features r", "-1", "from 1 to 4"),
-            ("value width dᵥ", "2.5", "from 1 to 4")]:
+            ("width dᵥ", "2.5", "from 1 to 4")]:
         box = reader.write(label, text)
         assert reason in why.inner_text(), label
         assert box.get_attribute("aria-invalid") == "true"
