@@ -1,6 +1,6 @@
 """The same mechanisms on PyTorch and Triton; module names as in `reference`.
 
-    linear  retention  gla  delta  gated_delta  softmax  performer  learned
+    linear  retention  gla  delta  gated_delta  softmax  performer
 
     chunkwise(q, k, v, …, initial_state=None, return_state=False,
               backend="auto", cu_seqlens=None, chunk_size=64)
@@ -11,6 +11,7 @@ names, shaped (B, T, H, D) or (B, T, H).  S is (B, H, D, D_v), o = Sᵀq, and
 position t sees itself.  The result has v's dtype, the state is float32 (both
 are float64 for float64 input).  Everything is differentiable.
 
+`learned` holds a feature map for `linear`, and how to train it.
 `mechanism.py` holds the checks and the torch path, which runs on any device;
 `mechanism_triton.py` the GPU kernels.  ``backend="auto"`` chooses between
 them; `explain` says what it chose for a tensor, and why:

@@ -8,6 +8,7 @@ state that a chunk leaves; outputs(k, do; R) with Pᵀ, which is dv; and
 
 import torch
 import triton
+from torch.autograd.function import once_differentiable
 
 from ._blocks import blocks, padded
 from ._gla_backward import gradients
@@ -77,6 +78,7 @@ class _GLA(torch.autograd.Function):
         return o, last
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, do, dS):
         q, k, v, alpha, P, S = ctx.saved_tensors
         spans, C, do = ctx.spans, ctx.C, do.contiguous()

@@ -19,6 +19,7 @@ and stops, `first` which chunk is a sequence's first.
 import torch
 import triton
 import triton.language as tl
+from torch.autograd.function import once_differentiable
 
 from ._blocks import blocks, padded
 from ._launch import launch, products
@@ -166,6 +167,7 @@ class _Linear(torch.autograd.Function):
         return o, *last
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, do, dS, dz):
         q, k, v, o, weight, *found = ctx.saved_tensors
         spans, C = ctx.spans, ctx.C

@@ -19,6 +19,7 @@ and stops, `first` which chunk is a sequence's first.
 import torch
 import triton
 import triton.language as tl
+from torch.autograd.function import once_differentiable
 
 from ._blocks import blocks, padded
 from ._launch import launch, products
@@ -147,6 +148,7 @@ class _Retention(torch.autograd.Function):
         return o, last
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, do, dS):
         q, k, v, gamma, S = ctx.saved_tensors
         spans, C, do = ctx.spans, ctx.C, do.contiguous()
