@@ -125,6 +125,20 @@ const median = (list) => {
 };
 const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length;
 
+/** At most six round numbers between 10^low and 10^high. */
+function ticks(low, high) {
+  const powers = Array.from({ length: Math.ceil(high) - Math.floor(low) + 1 },
+                            (_, i) => Math.floor(low) + i);
+  for (const digits of [[1, 2, 5], [1, 3], [1]]) {
+    const found = powers.flatMap((e) => digits.map((n) => n * 10 ** e))
+      .filter((x) => x >= 10 ** low && x <= 10 ** high);
+    if (found.length <= 6) return found;
+  }
+  const every = Math.ceil(powers.length / 6);
+  return powers.filter((e) => e % every === 0 && e >= low && e <= high)
+    .map((e) => 10 ** e);
+}
+
 /** Two digits: 0.012, 3.4, 5.6·10⁻⁷. */
 function rough(x) {
   if (!Number.isFinite(x)) return "beyond a double";
@@ -206,9 +220,8 @@ function render({ model, el }) {
       svg("line", { class: "lt-grid", x1: left, x2: width - right, y1: Y(y),
                     y2: Y(y) }),
       text(left - 6, Y(y) + 4, short(y), "end")]);
-    const step = Math.max(1, Math.ceil((high - low) / 5));
-    for (let e = Math.ceil(low); e <= high; e += step) {
-      parts.push(text(X(e), height - bottom + 16, rough(10 ** e)));
+    for (const tick of ticks(low, high)) {
+      parts.push(text(X(Math.log10(tick)), height - bottom + 16, rough(tick)));
     }
     parts.push(text((left + width - right) / 2, height - 4,
                     "true kernel exp(x·y)"),
