@@ -17,3 +17,9 @@
 // their first lines are shown over http only.
 if (location.protocol === "file:")
   DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+
+// The theme's toggles in the table of contents say nothing to a screen reader.
+for (const toggle of document.querySelectorAll(".bd-links summary")) {
+  const chapter = toggle.closest("li").querySelector("a").textContent.trim();
+  toggle.setAttribute("aria-label", `Below ${chapter}`);
+}
