@@ -38,7 +38,9 @@ def _read(name):
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     for node in ast.parse(text).body:
         if getattr(node, "name", None) == function:
-            return ast.get_source_segment(text, node), path
+            first = min([node, *node.decorator_list],
+                        key=lambda part: part.lineno).lineno
+            return "\n".join(text.split("\n")[first - 1:node.end_lineno]), path
     raise ValueError(f"thing must name a function of lintut; it is {name!r}")
 
 
