@@ -121,9 +121,7 @@ function counts(mask, causal) {
 
 const percent = (x) => x >= 0.0995 ? `${(100 * x).toFixed(0)}%` :
   x >= 0.00095 ? `${(100 * x).toFixed(1)}%` :
-  `${(100 * x).toExponential(0).replace("e-", "·10⁻")
-    .replace(/⁻(\d+)$/, (_, n) => "⁻" + raised(n))}%`;
-const raised = (n) => n.replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]);
+  (100 * x).toExponential(0).replace(/e(.*)/, (_, e) => `·10${raised(e)}%`);
 const some = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
 function sentence(mask, token, depth) {

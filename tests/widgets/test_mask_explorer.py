@@ -123,6 +123,11 @@ def test_what_is_shown_and_how_it_is_chosen(open_page):
         reader.says())
     assert "farthest is token 14" in reader.says()
     assert "1.6%" in reader.says()                      # 1/64
+    assert reader.page.evaluate("""async (text) => { const blob = new Blob(
+        [text], { type: "text/javascript" }); const lt = await import(
+        URL.createObjectURL(blob)); return [0.5, 0.0312, 4 ** -8].map(
+        lt.percent); }""", assets.module("mask_explorer")) == [
+            "50%", "3.1%", "2·10⁻³%"]
     assert reader.facts() == ["90 of 300 (30%)", "4", "8"]
     slider = reader.root.get_by_label("Token", exact=True)
     slider.focus()
