@@ -322,12 +322,11 @@ def test_overwrite_needs_delta_and_forget_needs_the_gate():
     assert dropped[3] == pytest.approx(n / d, rel=.5)
 
 
-def test_what_it_cannot_do():
-    k, v = np.eye(2), np.array([[3.], [8.]])
-    _, S = gated_delta.recurrent(k, k, v, np.array([1., .1]), np.ones(2),
-                                 return_state=True)
-    assert S[:, 0] == pytest.approx([.3, 8])
+@pytest.mark.parametrize("alpha, beta, records", [(.1, 1., [8, .4]),
+                                                 (1., .5, [5.5, 4])])
+def test_one_gate_for_all_and_one_step_for_both(alpha, beta, records):
+    key, value = np.array([[1., 0]]), np.array([[8.]])
     _, S = gated_delta.recurrent(
-        k[:1], k[:1], v[1:], np.ones(1), np.array([.5]),
+        key, key, value, np.array([alpha]), np.array([beta]),
         initial_state=np.array([[3.], [4.]]), return_state=True)
-    assert S[:, 0] == pytest.approx([5.5, 4])
+    assert S[:, 0] == pytest.approx(records)
