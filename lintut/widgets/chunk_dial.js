@@ -144,10 +144,11 @@ function render({ model, el }) {
     const high = Math.max(Math.log10(Math.max(...values)), low + 1);
     const least = times({ ...sizes(), C: best }, speed()).total;
     plot.replaceChildren(logPlot({
-      width: Math.max(plot.clientWidth || 640, 280), curves, here: Math.min(C, N),
+      width: Math.max(plot.clientWidth || 640, 280), curves,
+      here: Math.min(C, N),
       x: { label: "chunk C (tokens)", low: 0, high: top,
            tick: (e) => (2 ** e).toLocaleString("en") },
-      y: { low, high, tick: (e) => seconds(10 ** e) },
+      y: { label: "time", low, high, tick: (e) => seconds(10 ** e) },
       marks: [{ x: best, y: least, label: `C = ${best}` }],
       name: "Time against chunk size: in all, inside chunks, between chunks " +
             `and waiting; the least is at C = ${best}` }));

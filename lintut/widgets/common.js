@@ -275,7 +275,7 @@ function counter({ label, low = 0, high, get, set, refused }) {
  */
 function logPlot({ width, height = 320, x, y, base = 2, curves, marks = [],
                    here = null, name }) {
-  const edge = { left: 66, right: width < 480 ? 84 : 110, top: 12,
+  const edge = { left: 62, right: width < 480 ? 84 : 110, top: 30,
                  bottom: 42 };
   const right = width - edge.right, foot = height - edge.bottom;
   const X = (at) => edge.left + (Math.log(at) / Math.log(base) - x.low) /
@@ -287,7 +287,8 @@ function logPlot({ width, height = 320, x, y, base = 2, curves, marks = [],
     node.textContent = text;
     return node;
   };
-  const parts = [write((edge.left + right) / 2, height - 4, x.label, "middle")];
+  const parts = [write((edge.left + right) / 2, height - 4, x.label, "middle"),
+                 write(0, 13, y.label, "start")];
   const stride = (low, high, most) => Math.ceil((high - low) / most) || 1;
   for (let e = Math.ceil(y.low); e <= y.high; e += stride(y.low, y.high, 6)) {
     parts.push(svg("line", { x1: edge.left, x2: right, y1: Y(10 ** e),

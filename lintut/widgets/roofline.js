@@ -166,8 +166,9 @@ function render({ model, el }) {
       width: Math.max(plot.clientWidth || 640, 280), base: 10, curves,
       x: { label: "intensity (FLOP a byte)", low: ends[0], high: ends[1],
            tick: (e) => `10${raised(e)}` },
-      y: { low: Math.log10(low), high: Math.log10(peak) + 0.25,
-           tick: (e) => flops(10 ** e) + "/s" },
+      y: { label: "rate (FLOP/s)", low: Math.log10(low),
+           high: Math.log10(peak) + 0.25,
+           tick: (e) => flops(10 ** e).replace("FLOP", "") },
       marks: [{ x: r.intensity, y: reached,
                 label: seconds(r.seconds) }], here: r.intensity,
       name: `The roofline of ${get("device")}, and ` +
