@@ -7,6 +7,8 @@ from functools import partial
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 
 from lintut.kernels import softmax, softmax_triton
 from lintut.kernels._blocks import Blocks
@@ -127,3 +129,45 @@ def test_the_two_backends_agree_on_strided_inputs():
     assert not strided[0].is_contiguous()
     torch_path = partial(softmax.attention, backend="torch")
     assert torch.allclose(kernels(*strided), torch_path(*strided), atol=1e-5)
+
+
+@triton.jit
+def spans(out, at, before, after, T, SIDE: tl.constexpr, STEP: tl.constexpr):
+    """`span` for 2,048 cases at once."""
+    n = tl.arange(0, 2048)
+    found = softmax_triton.span(tl.load(at + n), T, tl.load(before + n),
+                                tl.load(after + n), SIDE, STEP)
+    for part in tl.static_range(4):
+        tl.store(out + 4 * n + part, found[part])
+
+
+@pytest.mark.parametrize("SIDE, STEP", [(16, 4), (4, 16), (8, 8)])
+@pytest.mark.parametrize("T", [33, 48])
+def test_spans(SIDE, STEP, T):
+    """Every pair in reach is visited once; a whole tile has no other pair,
+    and a tile that is cut has some, but not all."""
+    sizes = (0, 1, 2, 3, 6, 7, 8, 14, 15, 16, 40)
+    asked = [(at, before, after) for at in range(0, T, SIDE)
+             for before in (-5, -1, *sizes)      # below 0 with a cache
+             for after in sizes if before + after >= 0 and at - before < T]
+    table = torch.zeros(3, 2048, dtype=torch.int32)
+    table[:, :len(asked)] = torch.tensor(asked).mT
+    out = torch.zeros(2048, 4, dtype=torch.int32)
+    spans[(1,)](out, *table, T, SIDE, STEP)
+    for (at, before, after), own in zip(asked, out.tolist()):
+        first, end, whole, length = own
+        see = {j: sum(i - before <= j <= i + after
+                      for i in range(at, at + SIDE)) for j in range(T)}
+        cut = [j0 if j0 < whole else j0 + length
+               for j0 in range(first, end - length, STEP)]
+        full = range(whole, whole + length, STEP)
+        visited = [j for j0 in [*cut, *full] for j in range(j0, j0 + STEP)
+                   if j < T]
+        assert len(visited) == len(set(visited))
+        assert {j for j in see if see[j]} <= set(visited)
+        for j0 in full:
+            assert all(see.get(j) == SIDE for j in range(j0, j0 + STEP))
+        for j0 in cut:
+            part = [see[j] for j in range(j0, min(j0 + STEP, T))]
+            assert any(part) or at + SIDE > T
+            assert len(part) < STEP or min(part) < SIDE
