@@ -4,7 +4,8 @@
 
 writes, for each kernel, GPU, width and dtype, the registers of a thread, the
 bytes it spills, the shared memory of a block and whether its products use the
-tensor cores, to `results/kernels-compiled.json` (or --output).
+tensor cores, to `results/kernels-compiled.json` (or --output).  Rows of
+mechanisms that were not asked for stay as they are; --quick writes nothing.
 
 A mechanism takes part by having a `mechanism_triton.py` that starts its
 kernels through `_launch.launch` and has a function
@@ -139,7 +140,18 @@ def main(arguments=None):
                   "registers, {spilled:>5} B spilled, {products}".format(
                       **row), flush=True)
             table.append(row)
-    pathlib.Path(options.output).write_text(json.dumps(dict(
+    if not options.quick:
+        _write(pathlib.Path(options.output), table)
+
+
+def _write(path, table):
+    """Replace the rows of the mechanisms in `table`, keep the others."""
+    done = {row["mechanism"] for row in table}
+    if path.exists():
+        before = json.loads(path.read_text())["rows"]
+        table = [row for row in before if row["mechanism"] not in done] + table
+    table.sort(key=lambda row: MECHANISMS.index(row["mechanism"]))
+    path.write_text(json.dumps(dict(
         what="Triton kernels compiled ahead of time; no GPU was used",
         hardware=f"none: a {platform.machine()} CPU compiled them",
         versions=dict(python=platform.python_version(),
