@@ -41,7 +41,6 @@ POINTS = [
     ("delta", "repeated", "elu+1", (20, 60, 100)),
     ("sum", "unique", "dpfp-3", (200,)),
     ("sum", "unique", "elu+1", (600,)),
-    ("sum", "unique", "dpfp-1", (600,)),
 ]
 QUICK = [(update, keys, φ, (6,)) for update, keys, φ, _ in POINTS[:7]]
 

@@ -1,15 +1,10 @@
 """The limits and special cases that chapter 7 names."""
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from lintut.reference import delta, linear, retention
 from lintut.reference.feature_maps import dpfp, elu_plus_one, identity
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def unit(rng, n, d):
@@ -186,16 +181,22 @@ def test_it_learns_and_repeats_itself(retrieval):
     assert row["loss"] == again["loss"]
 
 
-def test_the_record_is_complete():
-    record = json.loads((ROOT / "results/retrieval.json").read_text())
+def test_the_record_is_complete(retrieval):
+    from lintut.experiments import recorded
+    record = recorded("retrieval.json")
+    points = {(*point[:3], S) for point in retrieval.POINTS
+              for S in point[3]}
     assert record["command"].startswith(
         "python -m lintut.experiments.retrieval")
     assert record["date"] and record["hardware"]["threads"] == 1
     loss = {(r["update"], r["keys"], r["feature_map"], r["S"]): r["loss"]
             for r in record["rows"]}
+    assert set(loss) == points and len(record["rows"]) == len(points)
+    assert recorded("no-such-file.json") is None
     for φ, S, published in [("elu+1", 20, .0009), ("elu+1", 40, .0008),
                             ("elu+1", 100, .1715), ("elu+1", 200, .3426),
-                            ("dpfp-1", 60, .0004)]:
+                            ("elu+1", 600, .4517), ("dpfp-1", 60, .0004),
+                            ("dpfp-3", 200, .0009)]:
         assert abs(loss["sum", "unique", φ, S] - published) < 0.015
     assert loss["sum", "unique", "elu+1", 100] > 5 * (
         loss["sum", "unique", "dpfp-1", 100])
