@@ -90,6 +90,11 @@ def test_it_says_what_it_costs_and_what_it_cannot_do(chapter, section):
     assert any(section in title for title in titles), titles
 
 
+def test_the_exercises_it_names_are_there(chapter):
+    for name in re.findall(r"exercises/[\w-]+\.ipynb", text(chapter)):
+        assert (ROOT / name).exists(), name
+
+
 def test_it_names_no_widget_state_but_values(chapter):
     assert "widgets" not in chapter.metadata
     assert "_esm" not in nbformat.writes(chapter)
