@@ -12,6 +12,7 @@ import triton.language as tl
 
 from lintut.kernels import softmax, softmax_triton
 from lintut.kernels._blocks import Blocks
+from lintut.kernels._softmax_forward import span
 
 from .. import harness
 from .. import softmax_cases as cases
@@ -132,11 +133,12 @@ def test_the_two_backends_agree_on_strided_inputs():
 
 
 @triton.jit
-def spans(out, at, before, after, T, SIDE: tl.constexpr, STEP: tl.constexpr):
+def spans(out, at, before, after, T, SIDE: tl.constexpr,
+          STEP: tl.constexpr):
     """`span` for 2,048 cases at once."""
     n = tl.arange(0, 2048)
-    found = softmax_triton.span(tl.load(at + n), T, tl.load(before + n),
-                                tl.load(after + n), SIDE, STEP)
+    found = span(tl.load(at + n), T, tl.load(before + n), tl.load(after + n), SIDE,
+                 STEP)
     for part in tl.static_range(4):
         tl.store(out + 4 * n + part, found[part])
 
