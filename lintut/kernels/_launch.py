@@ -63,9 +63,9 @@ def launch(kernel, grid, *args, blocks, **constants):
             kernel[grid](*args, **constants, **options)
     except triton.OutOfResources as error:
         raise ValueError(
-            "chunk_size is too large for this device: a block would need "
+            "a block is too large for this device: it would need "
             f"{error.required} bytes of {error.name}, and {error.limit} are "
-            "there") from None
+            "there; a smaller chunk_size or width needs less") from None
 
 
 def _describe(kernel, args, constants, num_warps, num_stages):

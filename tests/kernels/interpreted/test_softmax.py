@@ -137,8 +137,8 @@ def spans(out, at, before, after, T, SIDE: tl.constexpr,
           STEP: tl.constexpr):
     """`span` for 2,048 cases at once."""
     n = tl.arange(0, 2048)
-    found = span(tl.load(at + n), T, tl.load(before + n), tl.load(after + n), SIDE,
-                 STEP)
+    found = span(tl.load(at + n), T, tl.load(before + n),
+                 tl.load(after + n), SIDE, STEP)
     for part in tl.static_range(4):
         tl.store(out + 4 * n + part, found[part])
 
