@@ -149,5 +149,8 @@ def test_recorded_results_are_of_this_kind(result):
     assert set(recorded) == set(result)
     assert set(recorded["hardware"]) == set(result["hardware"])
     assert {row["N"] for row in recorded["rows"]} == set(cpu.LENGTHS)
-    assert {row["name"] for row in recorded["rows"]} == {
-        row["name"] for row in result["rows"]}
+    names, recorded_names = (
+        {row["name"] for row in what["rows"]
+         if not row["name"].startswith("fla ")}     # where it is installed
+        for what in (result, recorded))
+    assert recorded_names == names

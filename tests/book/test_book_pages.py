@@ -64,16 +64,17 @@ def test_every_page_opens_from_a_file(site, new_tab):
 def test_every_page_opens_below_any_path(site, new_tab, below_a_path):
     """… and what it fetches is what the table of weights says."""
     address = below_a_path(site)
-    tab, fetched = new_tab(), {}
-    tab.page.on("requestfinished", lambda request: fetched.setdefault(
-        request.url, request.response().body()))
     for name in pages(site):
-        fetched.clear()
         if name == "index.html":
             continue
-        tab.page.goto(f"{address}/{name}")
-        wake(tab.page)
-        tab.page.wait_for_load_state("networkidle")
+        page, finished = new_tab().page, []     # a tab each: an empty cache
+        page.on("requestfinished",
+                lambda request: finished.append(request))
+        page.goto(f"{address}/{name}")
+        wake(page)
+        fetched = {request.url: request.response().body()
+                   for request in finished}
+        page.close()
         assert all(url.startswith(address) for url in fetched)
         total = sum(len(gzip.compress(body)) for body in fetched.values())
         weight = weights.of_page(site / name, site)
