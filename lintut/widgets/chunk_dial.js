@@ -50,19 +50,6 @@ function optimum(sizes, speed) {
   return { best, formula };
 }
 
-// ---- words ----
-
-function scaled(x, units, base) {
-  let i = 0;
-  while (x >= base && i < units.length - 1) { x /= base; i += 1; }
-  const digits = x >= 100 || Number.isInteger(x) ? 0 : x >= 10 ? 1 : 2;
-  return `${x.toFixed(digits)} ${units[i]}`;
-}
-const flops = (x) => scaled(x, ["FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP",
-                                "PFLOP"], 1000);
-const bytes = (x) => scaled(x, ["B", "KiB", "MiB", "GiB", "TiB"], 1024);
-const seconds = (s) => scaled(s * 1e9, ["ns", "µs", "ms", "s"], 1000);
-
 // ---- the widget ----
 
 function render({ model, el }) {
@@ -116,15 +103,15 @@ function render({ model, el }) {
       head: [["", ...at.map(([label, chunk]) =>
         ({ text: label, note: `C = ${Math.min(chunk, N)}`, name: true }))]],
       body: [
-        line("inside chunks", (c) => flops(c.inside)),
-        line("between chunks", (c) => flops(c.between)),
-        line("elementwise", (c) => flops(c.other)),
+        line("inside chunks", (c) => amount(c.inside, "FLOP")),
+        line("between chunks", (c) => amount(c.between, "FLOP")),
+        line("elementwise", (c) => amount(c.other, "FLOP")),
         line("steps in a row", (c) => c.steps.toLocaleString("en")),
-        line("time", (_, t) => seconds(t.total)),
-        line("bytes moved", (c) => bytes(c.moved * size)),
-        line("kept to train", (c) => bytes(c.saved * size)),
+        line("time", (_, t) => amount(t.total, "seconds")),
+        line("bytes moved", (c) => amount(c.moved * size, "bytes")),
+        line("kept to train", (c) => amount(c.saved * size, "bytes")),
         ["one square", ...at.map(([, chunk]) =>
-          bytes(Math.min(chunk, N) ** 2 * size))],
+          amount(Math.min(chunk, N) ** 2 * size, "bytes"))],
       ] }), "the costs of four chunk sizes"));
   }
 
@@ -148,7 +135,8 @@ function render({ model, el }) {
       here: Math.min(C, N),
       x: { label: "chunk C (tokens)", low: 0, high: top,
            tick: (e) => (2 ** e).toLocaleString("en") },
-      y: { label: "time", low, high, tick: (e) => seconds(10 ** e) },
+      y: { label: "time", low, high,
+           tick: (e) => amount(10 ** e, "seconds") },
       marks: [{ x: best, y: least, label: `C = ${best}` }],
       name: "Time against chunk size: in all, inside chunks, between chunks " +
             `and waiting; the least is at C = ${best}` }));
@@ -170,7 +158,8 @@ function render({ model, el }) {
     const least = times({ ...sizes(), C: best }, speed()).total;
     says.textContent = `C = ${Math.min(C, N)}: ` +
       `${costs(sizes()).steps.toLocaleString("en")} steps, ` +
-      `${seconds(here)}. The least is ${seconds(least)} at C = ${best}; ` +
+      `${amount(here, "seconds")}. The least is ` +
+      `${amount(least, "seconds")} at C = ${best}; ` +
       `the formula gives C = ${short(formula)}.`;
   }
 

@@ -6,6 +6,8 @@
 //   numbers    parseNumber(text, check) → { value } or { why }
 //              exact, decimal: the same arithmetic on fractions { n, d }
 //              (BigInt) and on plain numbers; uniform(seed): random numbers
+//   costs      evaluate(formula, sizes): a formula of lintut.cost; costOf: all
+//              of a mechanism; amount(x, "FLOP" | "bytes" | "seconds")
 //   algebra    vadd, dot, outer, madd, transposeTimes: first argument exact
 //              or decimal, vectors are arrays, matrices arrays of rows
 //   pictures   picture({ caption, head, body, foot }): a matrix as a table,
@@ -163,6 +165,63 @@ const decimal = {
   show: short,
   ratios: (as, b) => as.map((a) => short(a / b)),
 };
+
+// ---- costs ----
+
+const compiled = new Map();
+
+/** A formula of lintut.cost at these sizes, floored; true counts as 1. */
+function evaluate(formula, sizes) {
+  const names = Object.keys(sizes);
+  const key = `${names}:${formula}`;
+  if (!compiled.has(key)) {
+    compiled.set(key, new Function(...names, "min", "ceil", "floor",
+      `return Math.floor(${formula.replaceAll("//", "/")})`));
+  }
+  return compiled.get(key)(...Object.values(sizes), Math.min, Math.ceil,
+                           Math.floor);
+}
+
+/**
+ * { metric: value or null }, as lintut.cost gives them, from a mechanism's
+ * formulas.  `settings` holds the sizes, heads, batch, bytes (of an element)
+ * and on_chip.
+ */
+function costOf(f, settings) {
+  const { N, heads, batch, bytes, on_chip } = settings;
+  const fits = Math.max(1, Math.floor(
+    on_chip / (2 * (settings.d + settings.d_v) * bytes)));
+  const C = Math.min(settings.C, N);
+  const sizes = { ...settings, C, B: Math.min(N, fits),
+                  L: C > 1 ? Math.ceil(Math.log2(C)) : 0, P: 0 };
+  sizes.P = evaluate(f.pairs, sizes);
+  const sum = (unit, ...formulas) => formulas.some((text) => !text) ? null :
+    formulas.reduce((total, text) => total + evaluate(text, sizes), 0) *
+    heads * batch * unit;
+  return { prefill_flops: sum(1, f.products, f.other),
+           bytes_moved: sum(bytes, f.moved),
+           saved_bytes: sum(bytes, f.saved),
+           decode_flops: sum(1, f.step_products, f.step_other),
+           decode_bytes: sum(bytes, f.step_moved),
+           state_bytes: sum(bytes, f.state) };
+}
+
+const UNITS = {
+  FLOP: [1000, ["FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP",
+                "EFLOP"]],
+  bytes: [1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]],
+  seconds: [1000, ["ns", "µs", "ms", "s"]],
+};
+
+/** "4.29 GFLOP", "8 MiB", "3.1 µs": three digits and a unit. */
+function amount(x, unit) {
+  const [base, units] = UNITS[unit];
+  if (unit === "seconds") x *= 1e9;
+  let i = 0;
+  while (x >= base && i < units.length - 1) { x /= base; i += 1; }
+  const digits = x >= 100 || Number.isInteger(x) ? 0 : x >= 10 ? 1 : 2;
+  return `${x.toFixed(digits)} ${units[i]}`;
+}
 
 // ---- algebra ----
 

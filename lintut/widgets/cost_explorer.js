@@ -19,52 +19,13 @@ const METRICS = {       // label, unit
   state_bytes: ["state between decode steps, bytes", "bytes"],
 };
 const DASHES = { solid: "", dash: "8 5", dot: "2 4", dashdot: "8 4 2 4" };
-const FLOP_UNITS = ["FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP",
-                    "EFLOP"];
-const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 // ---- numbers ----
 
-/** A formula of lintut.cost as a function of the sizes. */
-function compile(formula, names) {
-  const body = formula.replaceAll("//", "/");       // floored as a whole below
-  return new Function(...names, "min", "ceil", "floor",
-                      `return Math.floor(${body})`);
-}
-
 /** { mechanism: { metric: value or null } } at these sizes. */
-function costs(formulas, settings, N = settings.N) {
-  const { heads, batch, bytes, on_chip } = settings;
-  const fits = Math.max(1, Math.floor(
-    on_chip / (2 * (settings.d + settings.d_v) * bytes)));
-  const C = Math.min(settings.C, N);
-  const sizes = { ...settings, N, C, B: Math.min(N, fits),
-                  L: C > 1 ? Math.ceil(Math.log2(C)) : 0, P: 0 };
-  const names = Object.keys(sizes);
-  const of = (formula) => formula === null ? null :
-    cached(formula, names)(...names.map((name) => sizes[name]), Math.min,
-                           Math.ceil, Math.floor);
-  return Object.fromEntries(Object.entries(formulas).map(([name, f]) => {
-    sizes.P = 0;
-    sizes.P = of(f.pairs);
-    const times = heads * batch;
-    const sum = (a, b) => a === null ? null : of(a) + of(b);
-    const scaled = (x, unit) => x === null ? null : x * times * unit;
-    return [name, {
-      prefill_flops: scaled(sum(f.products, f.other), 1),
-      bytes_moved: scaled(of(f.moved), bytes),
-      decode_flops: scaled(sum(f.step_products, f.step_other), 1),
-      decode_bytes: scaled(of(f.step_moved), bytes),
-      state_bytes: scaled(of(f.state), bytes),
-    }];
-  }));
-}
-
-const compiled = new Map();
-function cached(formula, names) {
-  if (!compiled.has(formula)) compiled.set(formula, compile(formula, names));
-  return compiled.get(formula);
-}
+const costs = (formulas, settings, N = settings.N) => Object.fromEntries(
+  Object.entries(formulas).map(([name, f]) =>
+    [name, costOf(f, { ...settings, N })]));
 
 /** The least N in (low, high] where a and b have changed order. */
 function crossing(a, b, low, high) {
@@ -75,16 +36,6 @@ function crossing(a, b, low, high) {
     else high = middle;
   }
   return high;
-}
-
-/** "4.29 GFLOP", "8 MiB": three digits and a unit. */
-function amount(x, unit) {
-  const [base, units] = unit === "FLOP" ? [1000, FLOP_UNITS] :
-                                          [1024, BYTE_UNITS];
-  let i = 0;
-  while (x >= base && i < units.length - 1) { x /= base; i += 1; }
-  const digits = x >= 100 || Number.isInteger(x) ? 0 : x >= 10 ? 1 : 2;
-  return `${x.toFixed(digits)} ${units[i]}`;
 }
 
 const tokens = (N) => N.toLocaleString("en");
@@ -342,7 +293,7 @@ const hue = (name) => `var(--lt-${name.replaceAll("_", "-")})`;
 
 /** The label of 10^e on an axis. */
 const tick = (e, unit) => unit === "FLOP" ?
-  `${10 ** (e % 3)} ${FLOP_UNITS[Math.floor(e / 3)].replace("FLOP", "")}` :
+  `${10 ** (e % 3)} ${UNITS.FLOP[1][Math.floor(e / 3)].replace("FLOP", "")}` :
   `10${String(e).replace(/\d/g, (i) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[i])}`;
 
 /** Positions near `wanted`, in their order, at least `gap` apart. */

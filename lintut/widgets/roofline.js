@@ -14,20 +14,6 @@ const WALLS = { memory: "memory: it waits for bytes",
 
 // ---- the arithmetic ----
 
-const compiled = new Map();
-
-/** A formula of lintut.cost at these sizes. */
-function evaluate(formula, sizes) {
-  const names = Object.keys(sizes);
-  const key = `${names}:${formula}`;
-  if (!compiled.has(key)) {
-    compiled.set(key, new Function(...names, "min", "ceil", "floor",
-      `return Math.floor(${formula.replaceAll("//", "/")})`));
-  }
-  return compiled.get(key)(...Object.values(sizes), Math.min, Math.ceil,
-                           Math.floor);
-}
-
 /** { products, other, bytes } of one mechanism, on a device with `shared`. */
 function work(formulas, { N, d, C, rows }, dtype, shared) {
   const size = BYTES[dtype], chunk = Math.min(C, N);
@@ -51,20 +37,6 @@ function roofline({ products, other, bytes }, device, dtype) {
   return { walls, wall, seconds: walls[wall],
            intensity: (products + other) / bytes };
 }
-
-// ---- words ----
-
-function scaled(x, units, base) {
-  let i = 0;
-  while (x >= base && i < units.length - 1) { x /= base; i += 1; }
-  const digits = x >= 100 || Number.isInteger(x) ? 0 : x >= 10 ? 1 : 2;
-  return `${x.toFixed(digits)} ${units[i]}`;
-}
-const flops = (x) => scaled(x, ["FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP",
-                                "PFLOP", "EFLOP"], 1000);
-const bytesText = (x) => scaled(x, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"],
-                                1024);
-const seconds = (s) => scaled(s * 1e9, ["ns", "µs", "ms", "s"], 1000);
 
 // ---- the widget ----
 
@@ -140,9 +112,9 @@ function render({ model, el }) {
       body: Object.keys(labels).map((key) => {
         const r = result(key);
         const mark = key === get("mechanism") ? "read" : undefined;
-        return [labels[key], { text: seconds(r.seconds), mark },
-                r.wall, flops(r.products), flops(r.other),
-                bytesText(r.bytes)];
+        return [labels[key], { text: amount(r.seconds, "seconds"), mark },
+                r.wall, amount(r.products, "FLOP"), amount(r.other, "FLOP"),
+                amount(r.bytes, "bytes")];
       }) }), "the mechanisms' times"));
   }
 
@@ -168,9 +140,9 @@ function render({ model, el }) {
            tick: (e) => `10${raised(e)}` },
       y: { label: "rate (FLOP/s)", low: Math.log10(low),
            high: Math.log10(peak) + 0.25,
-           tick: (e) => flops(10 ** e).replace("FLOP", "") },
+           tick: (e) => amount(10 ** e, "FLOP").replace("FLOP", "") },
       marks: [{ x: r.intensity, y: reached,
-                label: seconds(r.seconds) }], here: r.intensity,
+                label: amount(r.seconds, "seconds") }], here: r.intensity,
       name: `The roofline of ${get("device")}, and ` +
             `${labels[get("mechanism")]} at ${short(r.intensity)} FLOP a ` +
             "byte" }));
@@ -194,7 +166,7 @@ function render({ model, el }) {
                          "them; few come near.";
     const r = result(get("mechanism"));
     says.textContent = `${labels[get("mechanism")]} on ${get("device")}, ` +
-      `${get("dtype")}: at least ${seconds(r.seconds)}. ` +
+      `${get("dtype")}: at least ${amount(r.seconds, "seconds")}. ` +
       `The highest wall is ${WALLS[r.wall]}. ${short(r.intensity)} FLOP a ` +
       `byte; the ridge is at ${short(device()[get("dtype")] /
                                      device().bandwidth)}.`;
