@@ -4,6 +4,9 @@ A limit has `judge(name, run)`, where `run(arguments)` calls the answer; it
 raises `Wrong` with its reason.
 """
 
+import math
+import math
+import re
 import tracemalloc
 from dataclasses import dataclass
 
@@ -70,13 +73,38 @@ class Counted(np.ndarray):
                 for x in out)
         result = getattr(ufunc, method)(*inputs, **keywords)
         Counted.calls += 1
-        if ufunc is np.matmul:
+        if ufunc.signature:                 # matmul, vecdot and their like
             Counted.flops += 2 * np.size(result) * np.shape(inputs[0])[-1]
         if out is not None:
             return out[0]
-        return (result.view(Counted) if isinstance(result, np.ndarray)
-                else result)
+        return _counted(result)
 
     def __array_function__(self, function, types, inputs, keywords):
         Counted.calls += 1
-        return super().__array_function__(function, types, inputs, keywords)
+        before = Counted.flops
+        result = super().__array_function__(function, types, inputs, keywords)
+        if function in PRODUCTS or function is np.einsum:
+            Counted.flops = before + _flops(function, inputs, keywords, result)
+        return _counted(result)
+
+    def dot(self, other, out=None):
+        return np.dot(self, other, out)
+
+
+PRODUCTS = np.dot, np.inner, np.vdot, np.tensordot
+
+
+def _counted(result):
+    return (result.view(Counted) if isinstance(result, np.ndarray)
+            else result)
+
+
+def _flops(function, inputs, keywords, result):
+    """Of m×k by k×n: 2mkn, the root of 4 · mk · kn · mn."""
+    if function is np.einsum:
+        text = np.einsum_path(*inputs, optimize=keywords.get(
+            "optimize", False))[1]
+        return int(float(re.search(r"Optimized FLOP count: *(\S+)",
+                                   text).group(1)))
+    sizes = [np.size(x) for x in (*inputs[:2], result)]
+    return 2 * math.isqrt(math.prod(sizes))
