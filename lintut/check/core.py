@@ -26,7 +26,11 @@ class Wrong(AssertionError):
 
 @dataclass(frozen=True)
 class Mistake:
-    """A way to be wrong: what gives the same result, and what to say."""
+    """A way to be wrong: what gives the same result, and what to say.
+
+    Of a `Value`, `answer` may also be a test of the numbers given, for those
+    that have the right shape.
+    """
     says: str
     answer: object
 
@@ -59,6 +63,14 @@ def same(x, y, tolerance=Fraction(1, 10**9)):
     return abs(x - y) <= tolerance * max(1, abs(y))
 
 
+def alike(x, y):
+    """Lists of the same lengths, all the way down."""
+    if isinstance(x, list) != isinstance(y, list):
+        return False
+    return not isinstance(x, list) or (
+        len(x) == len(y) and all(map(alike, x, y)))
+
+
 def shape(x):
     return (len(x), *shape(x[0])) if isinstance(x, list) and x else ()
 
@@ -83,13 +95,18 @@ class Value:
         if same(given, right):
             return f"{self.name}: correct."
         for mistake in self.mistakes:
-            if same(given, fractions(mistake.answer)):
+            if self._resembles(given, mistake.answer):
                 raise Wrong(f"{self.name} is not {_brief(answer)}. "
                             f"{mistake.says}")
         if shape(given) != shape(right):
             raise Wrong(f"{self.name} should have shape {shape(right)}; "
                         f"yours has {shape(given)}.")
         raise Wrong(f"{self.name} is not {_brief(answer)}.")
+
+    def _resembles(self, given, wrong):
+        if not callable(wrong):
+            return same(given, fractions(wrong))
+        return alike(given, fractions(self.right)) and wrong(given)
 
 
 # -- functions ----------------------------------------------------------------
@@ -220,6 +237,9 @@ def difference(mine, theirs, tolerance, keeps_dtype=True, nan=False):
     if a.shape != b.shape:
         return f"the result should have shape {b.shape}; it has {a.shape}."
     if keeps_dtype and isinstance(theirs, np.ndarray) and a.dtype != b.dtype:
+        if b.dtype == bool:
+            return ("the result should be boolean, True or False; it has "
+                    f"dtype {a.dtype}.")
         return (f"the result should have the inputs' dtype, {b.dtype}; "
                 f"it has {a.dtype}.")
     if b.dtype == bool:

@@ -1,0 +1,27 @@
+"""What the checks say of values and of masks."""
+
+import numpy as np
+import pytest
+
+from lintut.check.core import Case, Function, Mistake, Value, Wrong
+
+TABLE = Value("table", [[1, 0], [0, 1]], (
+    Mistake("The first row is another.", lambda g: g[0] != [1, 0]),
+    Mistake("That is all of them.", [1, 1])))
+
+
+@pytest.mark.parametrize("answer, words", [
+    ([[1, 1], [0, 1]], "first row"), ([[1, 0], [1, 1]], "is not"),
+    ([1, 1], "all of them"), ([[0], [0, 1]], "shape"), ([0], "shape"),
+    ([[1, 0], 3], "is not"), ([[0, 1, 1], [0, 1, 1]], "shape")])
+def test_a_mistake_in_a_value_may_be_a_test_of_it(answer, words):
+    with pytest.raises(Wrong, match=words):
+        TABLE.judge(answer)
+
+
+def test_a_mask_must_be_boolean():
+    mask = Function("mask", lambda N: np.tri(N, dtype=bool),
+                    lambda: [Case("N=3", {"N": 3})])
+    assert "correct" in mask.judge(lambda N: np.tri(N) > 0)
+    with pytest.raises(Wrong, match="boolean.*float64"):
+        mask.judge(np.tri)
