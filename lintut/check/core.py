@@ -1,8 +1,9 @@
 """How an answer is run, compared and understood.
 
 An exercise has a name and `judge(answer)`, which returns a line or raises
-`Wrong`.  Three kinds: `Value`, a number or a few; `Function`, code that is run
-on cases; `Counterexample`, an input that must expose a wrong implementation.
+`Wrong`.  The kinds: `Value`, a number or a few; `Function`, code that is run on
+cases, and `Property`, code whose results are random; `Counterexample`, an input
+that must expose a wrong implementation.
 """
 
 import contextlib
@@ -113,18 +114,19 @@ class Value:
 
 @dataclass(frozen=True)
 class Case:
-    """One call: what the learner is told of it, and its arguments by name."""
+    """One call: what the learner is told of it, and its arguments by name.
+
+    `says` is for a case harder than those before it: what it means to fail
+    here first, where no mistake is recognised.
+    """
     name: str
     arguments: dict
+    says: str = ""
 
 
 @dataclass(frozen=True)
 class Function:
-    """Code, compared with `expected` on `cases()`; see `work` for `limits`.
-
-    `needs(result, case)` may look at a result in another way than by
-    comparing it: it returns a reason to refuse, or "".
-    """
+    """Code, compared with `expected` on `cases()`; see `work` for `limits`."""
     name: str
     expected: object
     cases: object
@@ -186,8 +188,9 @@ class Function:
             problem = difference(mine, theirs, self.tolerance,
                                  self.keeps_dtype)
             if problem:
+                seen = self._diagnosis(cases, given, right)
                 raise Wrong(f"{self.name}, on {case.name}: {problem}"
-                            f"{self._diagnosis(cases, given, right)}")
+                            f"{seen or case.says and chr(10) + case.says}")
 
     def _diagnosis(self, cases, given, right):
         """What the answer looks like, if it is a mistake that we know.
@@ -211,6 +214,24 @@ class Function:
                 if shows:
                     return f"\nIt looks like this: {mistake.says}"
         return ""
+
+
+@dataclass(frozen=True)
+class Property(Function):
+    """Code of which many results are right, such as random ones.
+
+    `expected` gives the shape and the dtype.  The `answer` of a mistake is a
+    test of the results, one a case, in order; the first that is true counts.
+    """
+
+    def _compare(self, cases, given, right):
+        for case, mine, theirs in zip(cases, given, right):
+            problem = difference(mine, theirs, np.inf, self.keeps_dtype)
+            if problem:
+                raise Wrong(f"{self.name}, on {case.name}: {problem}")
+        for mistake in self.mistakes:
+            if mistake.answer(given):
+                raise Wrong(f"{self.name}: {mistake.says}")
 
 
 def difference(mine, theirs, tolerance, keeps_dtype=True, nan=False):
