@@ -3,10 +3,13 @@
 ``import lintut`` needs NumPy alone.  The parts that need more say so when
 they are imported:
 
-    lintut.reference   NumPy; one module a mechanism
-    lintut.kernels     PyTorch and Triton; the same module names
-    lintut.plots       plotly
-    lintut.widgets     anywidget
+    lintut.reference     NumPy; one module a mechanism
+    lintut.cost          FLOPs, bytes and state of each, from formulas
+    lintut.check         the exercises' checks
+    lintut.kernels       PyTorch and Triton; the same module names
+    lintut.experiments   what took too long for a page; bench: speed
+    lintut.plots         plotly
+    lintut.widgets       anywidget
 """
 
 from lintut._source import source

@@ -40,3 +40,13 @@ def report():
     else:
         name, (major, minor) = device
         print(f"GPU: {name}, compute capability {major}.{minor}")
+        print(f"lintut.kernels takes {_path(major, minor)}")
+
+
+def _path(*capability):
+    """Which path the kernels take on such a GPU, and why."""
+    import torch
+    from lintut.kernels import explain
+    from lintut.kernels._backend import pretend
+    with pretend(*capability):
+        return explain(torch.zeros(1, 1, 1, 64))

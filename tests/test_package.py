@@ -156,3 +156,28 @@ def test_report_names_versions_and_gpu(capsys):
         assert f"{package} " in text
     assert "GPU" in text
     assert max(map(len, text.splitlines())) <= 52       # fits a phone
+
+
+@pytest.mark.parametrize("capability, path", [((7, 5), "torch"),
+                                              ((8, 9), "triton")])
+def test_the_report_says_what_the_gpu_means(monkeypatch, capsys, capability,
+                                            path):
+    pytest.importorskip("triton")
+    monkeypatch.setattr(lintut.environment, "gpu",
+                        lambda: ("some GPU", capability))
+    lintut.report()
+    said = capsys.readouterr().out
+    version = "{}.{}".format(*capability)
+    assert f"GPU: some GPU, compute capability {version}\n" in said
+    assert f"lintut.kernels takes {path}: " in said and version in said[-120:]
+
+
+def test_every_package_is_installed():
+    """… and with them the recorded results, for notebooks elsewhere."""
+    import tomllib
+    root = PACKAGE.parent
+    listed = tomllib.loads((root / "pyproject.toml").read_text())[
+        "tool"]["setuptools"]["packages"]
+    found = {".".join(path.parent.relative_to(root).parts)
+             for path in PACKAGE.rglob("__init__.py")}
+    assert set(listed) == found | {"lintut.results"}

@@ -1,6 +1,7 @@
 """The same mechanisms on PyTorch and Triton; module names as in `reference`.
 
-    linear  retention  gla  delta  gated_delta  softmax  performer
+    linear  retention  gla  delta  gated_delta
+    softmax  sliding_window  performer
 
     chunkwise(q, k, v, …, initial_state=None, return_state=False,
               backend="auto", cu_seqlens=None, chunk_size=64)
