@@ -213,7 +213,8 @@ EXERCISES = (
         Mistake("One singular value would hold all of them if the rank were "
                 "one.", lambda x: x[1] == 1),
         Mistake("Only those that are not zero count in the sum, and they are "
-                "as many as the rank.", lambda x: same(x[1], fractions("1/6")))),
+                "as many as the rank.",
+                lambda x: same(x[1], fractions("1/6"))))),
     Function("linformer", compressed, cases, (
         Mistake("E and F play no part: this is full softmax attention.",
                 lambda q, k, v, E, F: attend(q, k, v)),
