@@ -7,14 +7,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off
 
-.PHONY: help book test lab notebooks bench clean
+.PHONY: help book test lab progress exercises-report notebooks bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make book        the book, in _build/html/"
 	@echo "make test        every test"
 	@echo "make lab         the notebooks, in JupyterLab"
+	@echo "make progress    which of the exercises you have solved"
 	@echo "make notebooks   run the chapters again and store their outputs"
+	@echo "make exercises-report"
+	@echo "                 every exercise with its right and wrong answers"
 	@echo "make bench       the speed tables (minutes)"
 	@echo "make clean       remove what was built, and the environment"
 
@@ -44,6 +47,12 @@ test: $(VENV)/test.stamp
 
 lab: $(VENV)/test.stamp
 	$(BIN)/jupyter lab
+
+progress: $(VENV)/test.stamp
+	@$(BIN)/python -m lintut.check --progress exercises/*.ipynb || true
+
+exercises-report: $(VENV)/test.stamp
+	@$(BIN)/python tests/exercises/report.py
 
 notebooks: $(VENV)/test.stamp
 	$(BIN)/python -m book run

@@ -2,7 +2,8 @@
 
 Runs the answers in the pristine notebook (see `graft`), and says of each
 exercise whether it is right.  Exit status 0 if all are.  `--json` prints
-[{"file", "exercise", "right", "says"}, …] for a grader's program.
+[{"file", "exercise", "right", "says"}, …] for a grader's program;
+`--progress` prints one line a notebook, for an overview.
 """
 
 import argparse
@@ -25,6 +26,7 @@ def verdicts(path):
     expected = [_text(cell) for cell in notebook.cells]
     nbclient.NotebookClient(
         notebook, timeout=600, kernel_name="python3", allow_errors=True,
+        extra_arguments=["--log-level=ERROR"],
         resources={"metadata": {"path": str(Path(path).parent)}}).execute()
     result, name = [], None
     for cell, right in zip(notebook.cells, expected):
@@ -53,25 +55,38 @@ def _error(cell):
     return ""
 
 
+def overview(path, rows):
+    """One line: which exercises of a notebook are right, and the next one."""
+    marks = "".join("■" if right else "□" for _, right, _ in rows)
+    left = [name for name, right, _ in rows if not right]
+    return (f"{path.stem:20} {marks:10} {len(rows) - len(left):2} of "
+            f"{len(rows)}" + (f"   next: {left[0]}" if left else ""))
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m lintut.check",
                                      description=__doc__.split("\n\n")[1])
     parser.add_argument("notebooks", nargs="+", type=Path)
     parser.add_argument("--json", action="store_true",
                         help="for programs, not for people")
+    parser.add_argument("--progress", action="store_true",
+                        help="one line a notebook")
     options = parser.parse_args(arguments)
     rows = []
     for path in options.notebooks:
         if solution_of(path) is None:
             parser.error(f"{path} is not an exercise notebook: there is no "
                          f"solutions/{path.name} beside it")
-        rows += [(str(path), *row) for row in verdicts(path)]
+        found = verdicts(path)
+        rows += [(str(path), *row) for row in found]
+        if options.progress:
+            print(overview(path, found), flush=True)
     wrong = sum(not right for _, _, right, _ in rows)
     if options.json:
         print(json.dumps([dict(zip(("file", "exercise", "right", "says"), row))
                           for row in rows], indent=1, ensure_ascii=False))
     else:
-        for path, name, right, says in rows:
+        for path, name, right, says in rows * (not options.progress):
             print(f"{'✔' if right else '✘'} {says if right else name}")
             if not right:
                 print("    " + says.replace("\n", "\n    "))

@@ -146,6 +146,16 @@ def test_the_summary_reads_well(folder):
     assert done.stdout.strip().endswith("7 of 8 right")
 
 
+def test_the_overview_is_a_line_a_notebook(folder):
+    change(folder, put("recurrence", WRONG))
+    done = run(folder, "lintut.check", "--progress")
+    assert done.returncode == 1 and done.stderr == ""
+    line, total = done.stdout.strip().splitlines()
+    assert line.split() == ["06-recurrence", "■■□■■■■■", "7", "of", "8",
+                            "next:", "recurrence"]
+    assert total == "7 of 8 right"
+
+
 def test_a_file_without_pristine_copy_is_refused(tmp_path):
     done = run(tmp_path, "lintut.check")
     assert done.returncode == 2 and "not an exercise notebook" in done.stderr
