@@ -337,9 +337,8 @@ EXERCISES = (
         Mistake("the maximum is taken over all keys, and ε does not shrink "
                 "with it: a long key in the future changes the past.",
                 leaky),
-        Mistake("ε is gone from the queries, where it does no harm that "
-                "lasts. At the keys the maximum of all still leaks through "
-                "it.", leaky_keys),
+        Mistake("ε is gone from the queries. At the keys the maximum of all "
+                "still leaks through it.", leaky_keys),
         Mistake("without ε nothing leaks, but the maximum is still that of "
                 "all keys: one long key turns the others to 0, and the rows "
                 "before it to 0/0.", largest_of_all),
