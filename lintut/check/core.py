@@ -110,6 +110,15 @@ class Value:
         return alike(given, fractions(self.right)) and wrong(given)
 
 
+def entry(says, *place, is_not=None, among=()):
+    """A mistake in one entry of a list: it is among those, or not this."""
+    def wrong(given):
+        for i in place:
+            given = given[i]
+        return given in among if among else given != is_not
+    return Mistake(says, wrong)
+
+
 # -- functions ----------------------------------------------------------------
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ raises `Wrong` with its reason.
 """
 
 import math
-import math
 import re
 import tracemalloc
 from dataclasses import dataclass

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from lintut.check.core import Case, Function, Mistake, Value, Wrong
+from lintut.check.core import (Case, Function, Mistake, Value, Wrong,
+                               entry)
 
 TABLE = Value("table", [[1, 0], [0, 1]], (
     Mistake("The first row is another.", lambda g: g[0] != [1, 0]),
@@ -17,6 +18,15 @@ TABLE = Value("table", [[1, 0], [0, 1]], (
 def test_a_mistake_in_a_value_may_be_a_test_of_it(answer, words):
     with pytest.raises(Wrong, match=words):
         TABLE.judge(answer)
+
+
+@pytest.mark.parametrize("answer, words", [
+    ([1, [2, 3]], "the last"), ([1, [2, 5]], "five"), ([0, [2, 4]], "is not")])
+def test_a_mistake_may_be_about_one_entry(answer, words):
+    pair = Value("pair", [1, [2, 4]], (entry("It is five.", 1, 1, among=(5,)),
+                                       entry("See the last.", 1, 1, is_not=4)))
+    with pytest.raises(Wrong, match=words):
+        pair.judge(answer)
 
 
 def test_a_mask_must_be_boolean():
