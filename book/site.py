@@ -175,6 +175,7 @@ def disconnect_thebe(app):
 def setup(app):
     app.setup_extension("book.maths")
     app.setup_extension("book.figures")
+    app.setup_extension("book.equations")
     app.connect("config-inited", configure)
     app.connect("builder-inited", disconnect_thebe, priority=1)
     app.connect("source-read", check_notebook)
