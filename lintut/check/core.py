@@ -278,7 +278,8 @@ def difference(mine, theirs, tolerance, keeps_dtype=True, nan=False):
         if not nan and not np.isfinite(a).all():
             return "the result holds NaN or infinity."
         # Row by row: one wrong row must not hide among many right ones.
-        scale = np.abs(b).max(-1, keepdims=True) if b.ndim else np.abs(b)
+        scale = np.where(np.isfinite(b), np.abs(b), 0)
+        scale = scale.max(-1, keepdims=True) if b.ndim else scale
         with np.errstate(all="ignore"):
             bad = ~(np.abs(a - b) <= tolerance * np.maximum(scale, 1))
             if nan:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lintut.check.core import (Case, Function, Mistake, Value, Wrong,
-                               entry)
+                               difference, entry)
 
 TABLE = Value("table", [[1, 0], [0, 1]], (
     Mistake("The first row is another.", lambda g: g[0] != [1, 0]),
@@ -35,3 +35,10 @@ def test_a_mask_must_be_boolean():
     assert "correct" in mask.judge(lambda N: np.tri(N) > 0)
     with pytest.raises(Wrong, match="boolean.*float64"):
         mask.judge(np.tri)
+
+
+def test_an_infinite_entry_does_not_excuse_its_row():
+    a, b = np.array([[1.0, 2.0]]), np.array([[np.inf, 5.0]])
+    assert difference(a, b, 1e-9, nan=True)
+    assert not difference(b.copy(), b, 1e-9, nan=True)
+    assert difference(a, b[:, ::-1], 1e-9, nan=True)
