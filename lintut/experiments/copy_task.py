@@ -22,8 +22,8 @@ WHAT = "loss against training steps on the copy task, and final accuracy"
 DEFAULT = {"mechanisms": ["softmax", "linear", "retention", "delta",
                           "gated_delta"],
            "seeds": [0, 1, 2], "d": 16, "length": 32, "symbols": 10,
-           "D": 64, "heads": 2, "layers": 2, "window": 16, "steps": 1000,
-           "stretch": 50, "batch": 8, "learning_rate": 0.005,
+           "D": 64, "heads": 2, "layers": 2, "window": 16, "steps": 600,
+           "stretch": 25, "batch": 8, "learning_rate": 0.005,
            "test_sequences": 128}
 LARGE = {"seeds": [0, 1, 2, 3, 4], "d": 32, "length": 128, "D": 256,
          "heads": 8, "layers": 4, "steps": 10_000, "stretch": 100,

@@ -20,12 +20,13 @@ to tell a later value from an earlier one.
 """
 
 from lintut.experiments import training
-from lintut.experiments.model import MECHANISMS, Model, torch
+from lintut.experiments.model import Model, torch
 
 WHAT = "accuracy for keys written again, and for keys that were dropped"
-DEFAULT = {"mechanisms": MECHANISMS, "seeds": [0, 1, 2], "d": 16,
+DEFAULT = {"mechanisms": ["softmax", "linear", "retention", "gla", "delta",
+                          "gated_delta"], "seeds": [0, 1, 2], "d": 16,
            "facts": [2, 4, 8], "keys": 32, "values": 16, "D": 64, "heads": 2,
-           "layers": 2, "window": 16, "steps": 1000, "batch": 8,
+           "layers": 2, "window": 16, "steps": 800, "batch": 8,
            "learning_rate": 0.01, "test_sequences": 128}
 LARGE = {"d": 32, "facts": [4, 8, 16, 32], "keys": 256, "values": 256,
          "D": 128, "window": 64, "seeds": [0, 1, 2, 3, 4], "steps": 20_000,
