@@ -6,6 +6,7 @@
 
 import dataclasses
 import importlib
+import linecache
 import re
 import sys
 from pathlib import Path
@@ -41,11 +42,15 @@ def cells(path):
     return {name_of(c): c.source for c in notebook.cells if name_of(c)}
 
 
-def run(source, name):
-    """What an answer cell defines under its name."""
-    import numpy as np
-    scope = {"np": np}
-    exec(source, scope)
+def run(path, source, name):
+    """What an answer cell of a notebook defines under its name."""
+    scope = {}
+    for cell in nbformat.read(path, as_version=4).cells:
+        if "\ncheck = chapter(" in cell.source:     # what it imports
+            exec(cell.source, scope)
+    file = f"<{name} {len(linecache.cache)}>"       # as IPython does it
+    linecache.cache[file] = len(source), None, source.splitlines(True), file
+    exec(compile(source, file, "exec"), scope)
     return scope[name]
 
 
@@ -64,7 +69,7 @@ def patient(exercise, label):
 @each
 def test_solution_and_other_right_answers_pass(path, name):
     exercise = exercises(path)[name]
-    solution = run(cells(path)[name], name)
+    solution = run(path, cells(path)[name], name)
     for _ in range(10):
         assert "correct" in exercise.judge(solution)
     right = answers(path).RIGHT[name]
@@ -89,7 +94,7 @@ def test_the_stub_fails_kindly_and_gives_nothing_away(path, name):
     exercise = exercises(path)[name]
     stub = cells(path.parents[1] / path.name)[name]
     with pytest.raises(Wrong) as caught:
-        exercise.judge(run(stub, name))
+        exercise.judge(run(path, stub, name))
     says = str(caught.value)
     assert says.startswith(name)
     for line in cells(path)[name].splitlines()[1:]:
