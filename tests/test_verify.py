@@ -407,6 +407,31 @@ def test_a_leak_and_a_mix_fail_their_own_tests():
 
 # -- what no comparison of results would show ---------------------------------
 
+def test_states_that_are_lost_by_halves():
+    """What only a state shows: outputs from zero are right."""
+    def mine(q, k, v, gamma, initial_state=None, return_state=False, how=""):
+        from lintut.reference import retention
+        start = None if how == "ignored" else initial_state
+        o, S = retention.chunkwise(q, k, v, gamma, initial_state=start,
+                                   return_state=True)
+        if how == "new only" and initial_state is not None:
+            S = S - gamma ** q.shape[-2] * initial_state
+        if how == "old":
+            S = 0 * S if initial_state is None else initial_state.copy()
+        return (o, S) if return_state else o
+
+    from functools import partial
+    for how, words in (("ignored", "initial state is ignored"),
+                       ("old", "the one that it was given"),
+                       ("new only", "holds the new tokens only")):
+        report = verify.check(partial(mine, how=how), "retention")
+        assert finding(report, "lengths, many chunks").passed
+        assert finding(report, "state").passed is False
+        if how != "old":
+            assert finding(report, "split and carry").passed is False
+        assert words in report.mistake, report
+
+
 def test_one_row_of_many_is_seen():
     def mine(q, k, v, gamma):
         from lintut.reference import retention

@@ -7,7 +7,7 @@ row and of the largest one, never averaged over rows.
 import numpy as np
 
 
-def difference(mine, right, tolerance, nan=False):
+def difference(mine, right, tolerance, nan=False, row="position"):
     """What is wrong, the worst row first; "" if nothing is.
 
     `nan` lets both be NaN in the same places.
@@ -27,19 +27,20 @@ def difference(mine, right, tolerance, nan=False):
     at = np.unravel_index(worst.argmax(), worst.shape)
     column = np.nan_to_num(np.abs(mine[at] - right[at]), nan=np.inf).argmax()
     first = np.argwhere(bad)[0]
-    return (f"{bad.sum()} of {bad.size} rows differ, the first at position "
+    return (f"{bad.sum()} of {bad.size} rows differ, the first at {row} "
             f"{first[-1]}; worst at {at[-1]}: {mine[at][column]:.4g} instead "
             f"of {right[at][column]:.4g}, off by {worst[at]:.1g}")
 
 
 def parts(state):
+    """The arrays of a state: one, or a few."""
     return state if isinstance(state, tuple) else (state,)
 
 
-def state_difference(mine, right, tolerance):
-    names = {1: "S", 2: "Sz"}[len(parts(right))]
+def state_difference(mine, right, tolerance, names):
+    """The same of a state's parts, named "S", "Sz" or "KV"."""
     for name, a, b in zip(names, parts(mine), parts(right)):
-        problem = difference(a, b, tolerance)
+        problem = difference(a, b, tolerance, row="row")
         if problem:
             return f"its {name} after the last token: {problem}"
     return ""

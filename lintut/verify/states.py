@@ -29,6 +29,11 @@ def mistakes(rule, options, chunks):
     if rule.name == "linear":
         for words, change in LINEAR:
             yield words, _run(rule, options, **change)
+    plain = _run(rule, options)
+    yield ("the returned state holds the new tokens only.", lambda x, state:
+           (plain(x, state)[0], plain(x, None)[1]))
+    yield ("the returned state is the one that it was given.",
+           lambda x, state: (plain(x, state)[0], _given(plain, x, state)))
     for C in chunks:
         for words, make, where in CHUNKED:
             if where(rule.name):
@@ -36,22 +41,30 @@ def mistakes(rule, options, chunks):
                        _run(rule, options, **make(C)))
 
 
-def _run(rule, options, step=None, prepare=None, begin=None, end=None,
+def _run(rule, options, step=None, prepare=None, begin=None,
          divide=None, write=None):
     """The loop, with some of its parts exchanged for wrong ones."""
     def wrong(x, state):
         q, k, v, a, b, S = _columns(rule, options, x, state, prepare)
         if begin:
             S = begin(S)
-        o, first = np.empty(v.shape[:3] + v.shape[4:]), S
+        o = np.empty(v.shape[:3] + v.shape[4:])
         memory = {"delta": rule.name.endswith("delta"), "T": q.shape[2]}
         for t in range(q.shape[2]):
             now = [y[:, :, t] for y in (q, k, v, a, b)]
             S, o[:, :, t] = (step or right)(S, *now, t, memory)
         if write:
             o = write(o, q, S)
-        return _result(rule, x, o, end(S, first) if end else S, divide)
+        return _result(rule, x, o, S, divide)
     return wrong
+
+
+def _given(plain, x, state):
+    """The initial state, zero if there is none."""
+    if state is not None:
+        return state
+    S = plain(x, None)[1]
+    return tuple(0 * y for y in S) if isinstance(S, tuple) else 0 * S
 
 
 def _columns(rule, options, x, state, prepare):
@@ -113,10 +126,6 @@ EVERY = (
     ("each position reads its own token alone: the state starts anew at "
      "every step.", dict(step=steps.only_itself)),
     ("the initial state is ignored.", dict(begin=lambda S: 0 * S)),
-    ("the returned state holds the new tokens only.", dict(
-        end=lambda S, first: S - first)),
-    ("the returned state is the one that it was given.", dict(
-        end=lambda S, first: first)),
     ("every batch entry reads what entry 0 wrote.", dict(prepare=with_(**{
         name: lambda x, name=name: np.broadcast_to(
             x[name][:1], x[name].shape) for name in "kv"}))))

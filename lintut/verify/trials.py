@@ -149,18 +149,11 @@ def carrying(bench):
         yield Finding("state", None, "it does not both take a state "
                       "(initial_state) and return one (return_state)")
         return
-    for case, given in zip(bench.cases, bench.given):
-        problem = str(given) if isinstance(given, Failed) else ""
-        if not problem and case.state is not None:
-            problem = difference(given[0], case.right[0], bench.tolerance)
-        if not problem:
-            problem = state_difference(given[1], case.right[1],
-                                       bench.tolerance)
-        if problem:
-            yield Finding("state", False, f"{case.name}: {problem}")
-            return
-    yield Finding("state", True, "taken and returned as the rule says; "
-                  "nonzero, not symmetric")
+    says = next(filter(None, (_state_problem(bench, case, given) for
+                              case, given in zip(bench.cases, bench.given))),
+                "")
+    yield Finding("state", not says, says or "taken and returned as the rule "
+                  "says; nonzero, not symmetric")
     m = call.multiple
     case, state, outputs = bench.case(150 if m == 1 else 4 * m), None, []
     ends = (37, 64, 131, 150) if m == 1 else (m, 2 * m, 3 * m, 4 * m)
@@ -168,8 +161,20 @@ def carrying(bench):
         x = {name: a[:, :, start:stop] for name, a in case.inputs.items()}
         o, state = call(x, state, want=True)
         outputs.append(o)
-    problem = (difference(np.concatenate(outputs, 2), case.right[0],
-                          bench.tolerance)
-               or state_difference(state, case.right[1], bench.tolerance))
+    whole, last = call(case.inputs, want=True)      # the function's own
+    problem = (difference(np.concatenate(outputs, 2), whole, bench.tolerance)
+               or state_difference(state, last, bench.tolerance,
+                                   bench.rule.state))
     yield Finding("split and carry", not problem, problem or
                   f"cut at {', '.join(map(str, ends[:-1]))}: as in one pass")
+
+
+def _state_problem(bench, case, given):
+    """What is wrong with the outputs from a state, or with the last state."""
+    if isinstance(given, Failed):
+        return f"{case.name}: {given}"
+    problem = (case.state is not None
+               and difference(given[0], case.right[0], bench.tolerance)
+               or state_difference(given[1], case.right[1], bench.tolerance,
+                                   bench.rule.state))
+    return problem and f"{case.name}: {problem}"
