@@ -64,7 +64,9 @@ class KeepPunctuation(SphinxPostTransform):
                 mark = re.match(r"[-,.;:?!)\]’”]+", text)
                 if mark:
                     node["after"] = mark[0]
-                    text.parent.replace(text, nodes.Text(text[mark.end():]))
+                    # by place: `replace` takes the first text that is equal
+                    place = node.parent.index(node) + 1
+                    node.parent[place] = nodes.Text(text[mark.end():])
 
 
 def visit_math(self, node):

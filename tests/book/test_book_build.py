@@ -5,8 +5,10 @@ import re
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+from docutils import nodes
 
 from book import figures, maths
 from small_book import ROOT, build, small_source
@@ -137,6 +139,14 @@ def test_punctuation_stays_with_its_formula(small):
     page = (small / "chapters/01-sample.html").read_text()
     assert '<span class="after">?</span>' in page
     assert "<title>Does every part of a page work with S⊤q? " in page
+
+
+def test_punctuation_elsewhere_stays_where_it_is():
+    line = nodes.paragraph("", "", nodes.literal("", "q"), nodes.Text(", "),
+                           nodes.math("", "(N, d)"), nodes.Text(", "),
+                           nodes.literal("", "v"))
+    maths.KeepPunctuation.run(SimpleNamespace(document=line))
+    assert line.astext() == "q, (N, d) v" and line[2]["after"] == ","
 
 
 @pytest.mark.parametrize("display", [False, True])
