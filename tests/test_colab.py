@@ -26,7 +26,7 @@ LENT = ("torch", "torchgen", "functorch", "triton")
 
 
 def run(*command, **more):
-    return subprocess.run(command, check=True, text=True, timeout=600,
+    return subprocess.run(command, check=True, text=True, timeout=1200,
                           capture_output=True, **more).stdout
 
 
@@ -61,7 +61,7 @@ def colab(tmp_path_factory):
     folder = tmp_path_factory.mktemp("colab")
     venv.create(folder / "env", with_pip=True)
     python = folder / "env" / "bin" / "python"
-    run(python, "-m", "pip", "install", "-q", "-r",
+    run(python, "-m", "pip", "install", "-q", "--no-deps", "-r",
         ROOT / "tests" / "colab-requirements.txt")
     site = next((folder / "env" / "lib").glob("python*")) / "site-packages"
     lend(site)
