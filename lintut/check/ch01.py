@@ -19,8 +19,8 @@ def cases(*more):
 
 
 def cases_with_large():
-    return cases(Case("N=20, d=8, d_v=3, with scores in the hundreds of "
-                      "thousands", inputs(20, 8, 3, size=500.0),
+    return cases(Case("N=20, d=8, d_v=3, with scores in the tens of "
+                      "thousands", inputs(20, 8, 3, size=100.0),
                       "The formula is right where scores are small: "
                       "what it does with large ones is the question."))
 
