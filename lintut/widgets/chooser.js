@@ -6,7 +6,7 @@
 
 const SIZES = {
   N: "length N", d: "width d", heads: "heads", layers: "layers",
-  batch: "sequences at once", w: "window w", n: "facts n",
+  batch: "sequences", w: "window w", n: "facts n",
 };
 const COSTS = {         // limit: what it limits
   memory: "state_bytes", time: "seconds", training: "saved_bytes",
