@@ -367,7 +367,7 @@ EXERCISES = (
         Mistake("‖x + y‖² is not ‖x‖² + ‖y‖² here, nor is the scale 1/d: "
                 "the two vectors are equal, and each is divided by d^¼.",
                 26),
-        Mistake("The error is e^{s²} − 1 over m, not e^{s²} over m.", 219),
+        Mistake("The error is exp(s²) − 1 over m, not exp(s²) over m.", 219),
         Mistake("That is for a relative squared error of 1.", 54),
         Mistake("You took 1/4 as the error before it is squared.", 858),
         Mistake("That is for the squared error itself; the question is for "
@@ -382,7 +382,7 @@ EXERCISES = (
                 "features the trigonometric kind has half as many rows.",
                 [2, 1, 2, 2, 2]),
         Mistake("At a right angle K = 1, whatever the lengths. Compare "
-                "1 − e^{−s²} with the square of 1 − e^{−t²}.",
+                "1 − exp(−s²) with the square of 1 − exp(−t²).",
                 [2, 1, 1, 1, 1]),
         Mistake("The last pair is at a right angle like the third: there "
                 "the lengths do not change who wins.", [2, 1, 2, 1, 1]))),

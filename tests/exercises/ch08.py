@@ -182,7 +182,7 @@ WRONG = {
     "features_needed": {
         "down": (214, "just too few"), "no scale": (11920, "scale 1/√d"),
         "sum of squares": (26, "not ‖x‖² + ‖y‖²"),
-        "no minus one": (219, "e^{s²} − 1"), "of 1": (54, "error of 1"),
+        "no minus one": (219, "exp(s²) − 1"), "of 1": (54, "error of 1"),
         "unsquared": (858, "before it is squared"),
         "absolute": (1585, "divided by K²"), "else": (100, "is not 100"),
     },
