@@ -5,11 +5,12 @@ A page writes
     ```{equations} 6
     ```
 
-and gets the table of chapter 6, made from book/equations.yml and from the
+and gets the list of chapter 6, made from book/equations.yml and from the
 chapter's notebook.
 """
 
 import re
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -34,14 +35,20 @@ def rows(number=None):
 
 
 def chapter(number):
-    """The notebook of a chapter."""
+    """The path of a chapter's notebook."""
     return next((ROOT / "chapters").glob(f"{number:02d}-*.ipynb"))
+
+
+@cache
+def cells(path):
+    """The cells of a notebook."""
+    return nbformat.read(path, as_version=4).cells
 
 
 def section_of(name, number):
     """A link to the section of a chapter whose cell defines `name`."""
     path, slug = chapter(number), ""
-    for cell in nbformat.read(path, as_version=4).cells:
+    for cell in cells(path):
         if cell.cell_type == "markdown":
             for heading in re.findall(r"^#+ (.+)$", cell.source, flags=re.M):
                 slug = default_slugify(heading)
@@ -51,23 +58,23 @@ def section_of(name, number):
 
 
 def markdown(number):
-    """The table of a chapter."""
-    lines = ["| equation | what it says | in code | checked by |",
-             "|---|---|---|---|"]
+    """The list of a chapter: a definition list, which a phone can show."""
+    lines = []
     for label, row in rows(number).items():
         code = row.get("code", "")
         if "." in code:
-            code = f"`lintut.{code}`"
+            code = f"in `lintut.{code}`"
         elif code:
-            code = f"[`{code}`]({section_of(code, number)}), a cell"
-        tests = "<br>".join(f"`{test}`" for test in row["test"])
-        lines.append(f"| {{eq}}`{label}` | {row['says']} | "
-                     f"{code or 'a step of the derivation'} | {tests} |")
+            code = f"in [`{code}`]({section_of(code, number)}), a cell"
+        lines += [f"{{eq}}`{label}` {row['says']}",
+                  f": {code or 'a step of the derivation'}", ""]
+        for test in row["test"]:
+            lines += [f": checked by `tests/{test}`", ""]
     return lines
 
 
 class Equations(SphinxDirective):
-    """The table of the chapter whose number is the argument."""
+    """The list of the chapter whose number is the argument."""
 
     required_arguments = 1
 

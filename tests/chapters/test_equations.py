@@ -6,7 +6,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from book import equations
@@ -20,8 +19,7 @@ def displayed():
     """Labels of the displayed equations, in the order of the book."""
     labels = []
     for path in sorted((ROOT / "chapters").glob("[0-9]*.ipynb")):
-        text = "\n".join(cell.source for cell in
-                         nbformat.read(path, as_version=4).cells
+        text = "\n".join(cell.source for cell in equations.cells(path)
                          if cell.cell_type == "markdown")
         labels += re.findall(r"^\$\$ \((eq-[\w-]+)\)$", text, flags=re.M)
     return labels
@@ -103,7 +101,7 @@ def test_a_fault_is_seen(spoil, complaint):
     assert len(found) == 1 and complaint in found.pop()
 
 
-def test_the_page_has_the_table_of_every_chapter():
+def test_the_page_has_the_list_of_every_chapter():
     page = (ROOT / "chapters" / "equations.md").read_text()
     shown = re.findall(r"^## (\d+)\. .+\n\n```\{equations\} (\d+)\n```$",
                        page, flags=re.M)
@@ -113,12 +111,12 @@ def test_the_page_has_the_table_of_every_chapter():
 
 
 def test_a_row_names_equation_code_and_test():
-    table = "\n".join(equations.markdown(8))
-    assert table.count("\n") == 1 + len(equations.rows(8))
-    assert "{eq}`eq-08-positive`" in table
-    assert "`lintut.reference.performer.features`" in table
+    shown = "\n".join(equations.markdown(8))
+    assert shown.count("{eq}`") == len(equations.rows(8))
+    assert "{eq}`eq-08-positive` positive features" in shown
+    assert "in `lintut.reference.performer.features`" in shown
     assert "[`lemma2`](/chapters/08-performer.ipynb#how-far-is-one-draw)" in (
-        table)
-    assert "`reference/test_performer.py::test_the_kernel_is_unbiased`" in (
-        table)
-    assert "a step of the derivation" in table      # the identity itself
+        shown)
+    assert "checked by `tests/reference/test_performer.py::test_the_kernel_" in (
+        shown)
+    assert "a step of the derivation" in shown      # the identity itself
