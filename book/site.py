@@ -43,6 +43,12 @@ def check_notebook(app, docname, content):
                            location=docname)
 
 
+def name_solutions(app, docname, content):
+    """A solved notebook differs from the reader's in its title too."""
+    if docname.startswith("exercises/solutions/"):
+        content[0] = content[0].replace('"# Exercises ', '"# Solutions ', 1)
+
+
 def _fault(cell):
     if cell["execution_count"] is None:
         return "was never run (store its output with `python -m book run`)"
@@ -179,6 +185,7 @@ def setup(app):
     app.connect("config-inited", configure)
     app.connect("builder-inited", disconnect_thebe, priority=1)
     app.connect("source-read", check_notebook)
+    app.connect("source-read", name_solutions)
     app.connect("html-page-context", add_page_assets)
     app.connect("html-page-context", mend_html)
     app.connect("build-finished", write_assets)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from docutils import nodes
 
-from book import figures, maths
+from book import figures, maths, site
 from small_book import ROOT, build, small_source
 
 NOTEBOOK = "chapters/01-sample.ipynb"
@@ -109,6 +109,15 @@ def test_equations_are_numbered_by_chapter(small):
     assert '<span class="eqno">(1.1)</span>' in page
     assert '<span class="eqno">(1.2)</span>' in page
     assert re.search(r'href="#equation-eq-state">\(1\.1\)</a>', page)
+
+
+def test_solutions_have_a_title_of_their_own():
+    for name, title in (("exercises/06-recurrence", "# Exercises 6"),
+                        ("exercises/solutions/06-recurrence",
+                         "# Solutions 6")):
+        content = [(ROOT / f"{name}.ipynb").read_text()]
+        site.name_solutions(None, name, content)
+        assert f'"{title}: ' in content[0]
 
 
 def test_pages_name_no_other_host(small):
