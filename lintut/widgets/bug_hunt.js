@@ -27,7 +27,7 @@ const CHOICES = {       // label, [value, text]…
   compare: ["compare", ["rows", "every row by itself"],
             ["rms", "all rows together: RMS error below 2%"]],
   sequences: ["sequences", [1, "1"],
-              [1024, "1,024 (16 of them, 64 times each)"]],
+              [1024, "1,024: 16 of them, 64 times each"]],
   gate: ["gates α", ["varied", "varied, 0.5 to 1"], ["one", "all 1"]],
   step: ["steps β", ["varied", "varied, 0.2 to 1"], ["one", "all 1"]],
   state: ["initial state", ["random", "random"], ["zero", "zero"]],
@@ -249,8 +249,10 @@ function render({ model, el }) {
     h("div", { class: "lt-bar" },
       button("An easy test", () => save(EASY)),
       button("A hard test", () => save(HARD)), go),
-    h("div", { class: "lt-sizes" }, selects[0].row, selects[1].row,
-      tokens.node, ...selects.slice(2).map((node) => node.row)),
+    ...selects.slice(0, 3).map((node) =>
+      h("div", { class: "lt-sizes" }, node.row)),
+    h("div", { class: "lt-sizes" }, tokens.node,
+      ...selects.slice(3).map((node) => node.row)),
     why, says, place));
   draw_();
   model.on("change:test", draw_);
