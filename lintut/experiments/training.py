@@ -32,6 +32,9 @@ F = torch.nn.functional
 IGNORE = -100
 WARM_UP = 50            # steps
 
+# Settings that say which points there are, and change none of them.
+PLAN = ("mechanisms", "widths", "seeds")
+
 
 def device():
     return "cuda" if torch.cuda.is_available() else "cpu"
@@ -83,7 +86,7 @@ def accuracy(model, tokens, wanted, where=None):
 def timed(work, settings, point):
     """The row of one point, with its seconds; one thread a process."""
     torch.set_num_threads(1)
-    torch.manual_seed(point["seed"])
+    torch.manual_seed(point.get("seed", 0))
     began, busy = time.perf_counter(), time.process_time()
     row = {**point, **work(settings, point)}
     return {**row, "seconds": round(time.perf_counter() - began, 1),
@@ -93,12 +96,16 @@ def timed(work, settings, point):
 def done(out, settings):
     """The rows that a file already has; none without a file.
 
-    A file made with other settings is never overwritten.
+    A file made with other settings is never overwritten; `PLAN` may change.
     """
     if not out or not Path(out).exists():
         return []
     found = json.loads(Path(out).read_text(encoding="utf-8"))
-    if found["settings"] != json.loads(json.dumps(settings)):
+    theirs, ours = ({name: value for name, value in s.items()
+                     if name not in PLAN}
+                    for s in (found["settings"],
+                              json.loads(json.dumps(settings))))
+    if theirs != ours:
         sys.exit(f"{out} was made with other settings; give another --out, "
                  "or move it away")
     return found["rows"]
@@ -149,8 +156,10 @@ def _line(row, count, total, began):
                                 if not isinstance(value, list)))
 
 
-def command(name, what, points, work, default, large, quick, arguments=None):
-    """The command line of an experiment."""
+def command(name, what, points, work, default, large, quick, arguments=None,
+            jobs=None):
+    """The command line of an experiment; `jobs` is its number of processes.
+    """
     parser = argparse.ArgumentParser(
         prog=f"python -m lintut.experiments.{name}", description=what)
     parser.add_argument("--out", metavar="FILE", help="write it as JSON; "
@@ -165,6 +174,6 @@ def command(name, what, points, work, default, large, quick, arguments=None):
     chosen = parser.parse_args(arguments)
     settings = {**default, **(large if chosen.large else
                               quick if chosen.quick else {})}
-    jobs = chosen.jobs or (1 if chosen.quick or device() == "cuda"
+    jobs = chosen.jobs or jobs or (1 if chosen.quick or device() == "cuda"
                            else min(2, os.cpu_count()))
     return run(name, what, settings, points(settings), work, chosen.out, jobs)
