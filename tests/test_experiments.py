@@ -208,9 +208,9 @@ def test_only_the_missing_point_is_trained(tmp_path):
         trained.append(point)
         return {"accuracy": len(trained)}
 
-    def run():
-        return training.run("test", "what", {"steps": 1}, points, work,
-                            tmp_path / "r.json")
+    def run(seeds=2):
+        return training.run("test", "what", {"steps": 1, "seeds": seeds},
+                            points, work, tmp_path / "r.json")
 
     run()
     assert trained == points
@@ -220,6 +220,9 @@ def test_only_the_missing_point_is_trained(tmp_path):
     rows = run()["rows"]
     assert trained[4:] == [points[2]]
     assert [row["accuracy"] for row in rows] == [1, 2, 5, 4]
+    points.append({"mechanism": "c", "seed": 0})    # a longer plan
+    rows = run(seeds=3)["rows"]
+    assert [row["accuracy"] for row in rows] == [1, 2, 5, 4, 6]
 
 
 # ---- the figures ----
