@@ -69,8 +69,13 @@ def markdown(number):
         lines += [f"{{eq}}`{label}` {row['says']}",
                   f": {code or 'a step of the derivation'}", ""]
         for test in row["test"]:
-            lines += [f": checked by `tests/{test}`", ""]
+            lines += [f": checked by {breakable('tests/' + test)}", ""]
     return lines
+
+
+def breakable(name):
+    """A long name as code that may break after its / and _ and ::."""
+    return "<code>" + re.sub("(/|_|::)", r"\1<wbr>", name) + "</code>"
 
 
 class Equations(SphinxDirective):
