@@ -6,10 +6,11 @@
                                                      value … value   wanted
 
 A few facts, then G symbols that say nothing, then every key once more, in
-another order.  Models are trained on gaps G drawn evenly from 0 to `trained`
-and tested on each gap alone, gaps longer than any they were trained on
-included.  The filler's symbols are its own, so that a gate can tell them; the
-model has no positions.  It is a toy of the "needle in a haystack".
+another order.  Models are trained on the gaps G in `trained`, mixed, so that
+each rule meets some within its reach, and tested on each gap alone, gaps
+longer than any they were trained on included.  The filler's symbols are its
+own, so that a gate can tell them; the model has no positions.  It is a toy of
+the "needle in a haystack".
 """
 
 from lintut.experiments import training
@@ -17,15 +18,15 @@ from lintut.experiments.model import MECHANISMS, Model, torch
 
 WHAT = "accuracy of recall against the filler between a fact and its question"
 DEFAULT = {"mechanisms": MECHANISMS, "seeds": [0, 1, 2], "d": 16, "facts": 8,
-           "trained": 64, "gaps": [1, 4, 16, 64, 256, 1024], "keys": 48,
-           "values": 32, "filler": 32, "D": 64, "heads": 2, "layers": 2,
+           "trained": [1, 4, 16, 64], "gaps": [1, 4, 16, 64, 256, 1024],
+           "keys": 48, "values": 32, "filler": 32, "D": 64, "heads": 2, "layers": 2,
            "window": 16, "steps": 600, "batch": 8, "learning_rate": 0.01,
            "test_sequences": 64}
-LARGE = {"d": 32, "facts": 16, "trained": 512, "seeds": [0, 1, 2, 3, 4],
+LARGE = {"d": 32, "facts": 16, "trained": [1, 4, 16, 64, 256], "seeds": [0, 1, 2, 3, 4],
          "gaps": [1, 4, 16, 64, 256, 1024, 4096], "D": 128, "window": 64,
          "steps": 10_000, "batch": 64, "learning_rate": 0.003,
          "test_sequences": 512}
-QUICK = {"seeds": [0], "d": 8, "facts": 2, "trained": 4, "gaps": [1, 8],
+QUICK = {"seeds": [0], "d": 8, "facts": 2, "trained": [1, 4], "gaps": [1, 8],
          "keys": 4, "values": 4, "filler": 4, "D": 16, "steps": 2,
          "test_sequences": 8}
 
@@ -59,8 +60,8 @@ def work(s, point):
                   s["D"], s["heads"], s["d"], s["layers"], s["window"])
 
     def batch(source):
-        gap = int(torch.randint(s["trained"] + 1, (), generator=source))
-        return draw(source, s["batch"], s["facts"], gap, s)
+        pick = torch.randint(len(s["trained"]), (), generator=source)
+        return draw(source, s["batch"], s["facts"], s["trained"][pick], s)
 
     losses = training.fit(model, batch, point["seed"], s["steps"],
                           s["learning_rate"])

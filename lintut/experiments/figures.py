@@ -144,7 +144,7 @@ def mqar_state(record):
 def distance(record):
     """Accuracy against the filler between the facts and the questions."""
     settings, found = record["settings"], table(record, "accuracy")
-    gaps, longest = settings["gaps"], settings["trained"]
+    gaps, longest = settings["gaps"], max(settings["trained"])
     fig = ticks(plots.lines(
         curves(found, gaps), x="filler between fact and question (tokens)",
         y="accuracy", log="x", height=440), gaps)
@@ -209,9 +209,18 @@ def copy(record):
         f"end: {lost}."), (
         f"Copying {settings['length']} symbols out of {settings['symbols']}, "
         f"{seeds(record)} seeds; means of {settings['stretch']} steps. Loss "
-        f"at the end: {lost}. Right symbols on fresh rows: {end}. Guessing "
-        f"costs ln {settings['symbols']} = {np.log(settings['symbols']):.2f}"
-        ".")
+        f"at the end: {lost}. {learned(found, steps)} Right symbols on fresh "
+        f"rows: {end}. Guessing costs ln {settings['symbols']} = "
+        f"{np.log(settings['symbols']):.2f}.")
+
+
+def learned(found, steps, loss=0.1):
+    """When the mean loss first fell below `loss`, in words."""
+    first = {NAMES[name]: steps[y.mean(0) < loss] for name, y in
+             found.items()}
+    return f"Steps until the loss is below {loss:g}: " + ", ".join(
+        f"{name} {at[0] if at.size else 'never'}"
+        for name, at in first.items()) + "."
 
 
 FIGURES = {"mqar_pairs": (mqar_pairs, "mqar.json"),
