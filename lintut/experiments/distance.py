@@ -23,7 +23,8 @@ DEFAULT = {"mechanisms": MECHANISMS, "seeds": [0, 1, 2], "d": 16, "facts": 8,
            "layers": 2, "window": 16, "steps": 600, "batch": 8,
            "learning_rate": 0.01, "test_sequences": 64}
 LARGE = {"d": 32, "facts": 16, "trained": [1, 4, 16, 64, 256],
-         "seeds": [0, 1, 2, 3, 4], "gaps": [1, 4, 16, 64, 256, 1024, 4096], "D": 128, "window": 64,
+         "seeds": [0, 1, 2, 3, 4],
+         "gaps": [1, 4, 16, 64, 256, 1024, 4096], "D": 128, "window": 64,
          "steps": 10_000, "batch": 64, "learning_rate": 0.003,
          "test_sequences": 512}
 QUICK = {"seeds": [0], "d": 8, "facts": 2, "trained": [1, 4], "gaps": [1, 8],

@@ -87,7 +87,8 @@ class Block(nn.Module):
 
     def __init__(self, mixer, D):
         super().__init__()
-        self.mixer, self.norm1, self.norm2 = mixer, nn.RMSNorm(D), nn.RMSNorm(D)
+        self.mixer = mixer
+        self.norm1, self.norm2 = nn.RMSNorm(D), nn.RMSNorm(D)
         self.mlp = nn.Sequential(nn.Linear(D, 2 * D), nn.GELU(),
                                  nn.Linear(2 * D, D))
 
