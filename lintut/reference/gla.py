@@ -10,7 +10,9 @@ Training", section 4: equation 3 (recurrent), 4.1 (parallel), 4.2 (chunkwise).
 
 What is left at i of what was written at j is the product α_{j+1} … α_i.  Over
 a chunk such products pass below the smallest float32, so none is ever divided
-by another: every factor here is a product of gates, and at most 1.
+by another: every factor here is a product of gates, and at most 1.  They are
+taken in float64 whatever comes in: gates near 1 forget so slowly that what
+float32 rounds off each product adds up from chunk to chunk.
 """
 
 import numpy as np
@@ -92,8 +94,8 @@ def fade(q, k, alpha):
     pairs = np.zeros((*q.shape[:-2], C, C), q.dtype)
     diagonal = np.arange(C)
     pairs[..., diagonal, diagonal] = (q * k).sum(-1)
-    q, k, gates = q * alpha, k.copy(), alpha.copy()          # segments of one
-    h = 1
+    q, k, gates = q * alpha, k.copy(), alpha.astype(np.float64)
+    h = 1                                                    # segments of one
     while h < C:
         for s in range(0, C - h, 2 * h):
             early, late = slice(s, s + h), slice(s + h, s + 2 * h)
@@ -103,7 +105,7 @@ def fade(q, k, alpha):
             k[..., early, :] *= gates[..., s + h, None, :]
             gates[..., s, :] *= gates[..., s + h, :]
         h *= 2
-    return pairs, q, k, gates[..., 0, :]
+    return pairs, q, k, gates[..., 0, :].astype(q.dtype)
 
 
 def _inputs(q, k, v, alpha, initial_state=None):

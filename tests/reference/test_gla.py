@@ -63,6 +63,17 @@ def test_float32_when_every_gate_is_small(n, tolerance, low):
     assert np.abs(o - exact).max() < tolerance * np.abs(exact).max()
 
 
+def test_float32_when_every_gate_is_near_one():
+    """The same gate everywhere is rounded the same way in every chunk."""
+    q, k, v = draw(4096, d=4, d_v=3, dtype=np.float32)
+    gates = 1 - np.geomspace(1e-5, 1e-2, 30)
+    alpha = np.float32(gates[:, None, None] * np.ones((4096, 4)))
+    o = gla.chunkwise(q, k, v, alpha)
+    exact = gla.recurrent(*(x.astype(float) for x in (q, k, v, alpha)))
+    error = np.abs(o - exact).max((-1, -2)) / np.abs(exact).max((-1, -2))
+    assert error.max() < 5e-6, gates[error.argmax()]
+
+
 def test_weights_in_exact_arithmetic():
     """W_ij = Σ_c q_ic k_jc α_{j+1,c} … α_ic, in fractions."""
     rng = np.random.default_rng(0)
