@@ -66,6 +66,7 @@ def test_every_torch_function_passes_with_its_gradients(rule):
         assert report.ok, report
         assert "torch float64, (B, T, H, D)" in report.called
         assert finding(report, "gradients").passed
+        assert finding(report, "bfloat16").passed
         if causal is not False:
             assert finding(report, "split and carry").passed
 
@@ -493,6 +494,29 @@ def test_small_gates_and_large_scores():
     assert "segment" in finding(report, "small gates, float32").says
     report = verify.check(attention(safe=False), "softmax", causal=True)
     assert "largest score" in finding(report, "large scores, float32").says
+
+
+@pytest.mark.parametrize("rule", ["retention", "linear"])
+def test_a_state_in_sixteen_bits(rule):
+    def mine(q, k, v, gamma=1.0):                       # (B, T, H, D)
+        if rule == "linear":
+            q, k = (torch.where(x > 0, x + 1, x.clamp(max=0).exp())
+                    for x in (q, k))
+        S = (gamma * 0 * k[:, 0, :, :, None]) * v[:, 0, :, None, :]
+        z, o = 0 * k[:, 0], []
+        for t in range(q.shape[1]):
+            S = gamma * S + k[:, t, :, :, None] * v[:, t, :, None, :]
+            z = z + k[:, t]
+            read = (q[:, t, :, None] @ S)[..., 0, :]
+            total = (q[:, t] * z).sum(-1, keepdim=True)
+            o.append(read / total if rule == "linear" else read)
+        return torch.stack(o, 1)
+
+    report = verify.check(mine, rule, **(
+        {} if rule == "linear" else {"gamma": 1.0}))
+    assert [f.test for f in report.findings if f.passed is False] == [
+        "bfloat16"], report
+    assert "stop growing" in finding(report, "bfloat16").says
 
 
 @pytest.mark.parametrize("spoil, words", [

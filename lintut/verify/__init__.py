@@ -31,7 +31,7 @@ __all__ = ["RULES", "Finding", "Report", "check"]
 
 TRIALS = (trials.agreement, trials.chunk_sizes, trials.leak, trials.apart,
           trials.carrying, manners.manners, numerics.precision,
-          numerics.gradients)
+          numerics.sixteen_bits, numerics.gradients)
 
 
 def check(function, rule, *, names=None, layout=None, **options):

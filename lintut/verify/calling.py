@@ -52,9 +52,11 @@ class Caller:
 
     def array(self, x, dtype=None):
         """A fresh array of the function's library."""
-        x = np.array(x, dtype or self.dtype, order="C")
-        return sys.modules["torch"].from_numpy(x) if (
-            self.library == "torch") else x
+        dtype = dtype or self.dtype
+        if self.library == "NumPy":
+            return np.array(x, dtype, order="C")
+        torch = sys.modules["torch"]
+        return torch.tensor(x, dtype=getattr(torch, dtype))
 
     def sequence(self, x, dtype=None):
         """(B, H, T, …) in the function's layout."""

@@ -30,20 +30,46 @@ def precision(bench):
             "take the row's largest score away before the exponential")
 
 
+def sixteen_bits(bench):
+    """bfloat16, torch alone: a sum of many terms below 1 must pass 256.
+
+    (With terms of many sizes, what is rounded away averages out.)
+    """
+    if bench.call.library != "torch":
+        return
+    x = {name: a.copy() for name, a in bench.case(512).inputs.items()}
+    if not bench.rule.unit_keys:
+        rng = np.random.default_rng(0)
+        x["q"], x["k"], x["v"] = (rng.uniform(.8, .95, x[name].shape)
+                                  for name in "qkv")
+        if bench.rule.name == "linear":
+            x["k"] -= 1                                 # φ(k) below 1
+    if "alpha" in x:
+        x["alpha"][...] = 1
+    torch = sys.modules["torch"]
+    x = {name: torch.tensor(a).bfloat16().double().numpy()
+         for name, a in x.items()}
+    yield from _single(bench, "bfloat16", x, 3e-2, "sums and states belong "
+                       "in float32: in 16 bits they stop growing")
+
+
 def _single(bench, name, x, tolerance, why=""):
-    x = {key: a.astype(np.float32).astype(float) for key, a in x.items()}
+    """One call in the type that `name` ends with, against float64."""
+    dtype = name.split(" ")[-1]
+    if dtype == "float32":              # bfloat16 comes in rounded
+        x = {key: a.astype(np.float32).astype(float) for key, a in x.items()}
     right = bench.rule.define(x, None, bench.options)[0]
     try:
-        positional, keywords, arrays = bench.call.arguments(
-            x, dtype="float32")
+        positional, keywords, arrays = bench.call.arguments(x, dtype=dtype)
         result = bench.call.run(positional, keywords)
         o = bench.call.read(result, x)[0]
     except Failed as failed:
-        yield Finding(name, False, str(failed))
+        yield Finding(name, None if dtype == "bfloat16" else False,
+                      str(failed))
         return
     result = result[0] if isinstance(result, (tuple, list)) else result
     if result.dtype != arrays["v"].dtype:
-        yield Finding(name, False, f"it returns {result.dtype} for float32")
+        yield Finding(name, False, f"it returns {result.dtype} for {dtype}")
         return
     if not np.isfinite(o).all():
         problem = f"{(~np.isfinite(o)).any(-1).sum()} rows are not finite"
