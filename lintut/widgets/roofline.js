@@ -133,7 +133,10 @@ function render({ model, el }) {
       curves.push({ hue: "muted", dash: "8 5", label: "elementwise",
                     points: [[knee, row.float32], [x[1], row.float32]] });
     }
-    const low = Math.min(x[0] * row.bandwidth, reached);
+    const points = get("points").filter((p) => p.device === get("device") &&
+      p.dtype === get("dtype") && p.mechanism === get("mechanism"));
+    const low = Math.min(x[0] * row.bandwidth, reached,
+                         ...points.map((p) => p.rate));
     plot.replaceChildren(logPlot({
       width: Math.max(plot.clientWidth || 640, 280), base: 10, curves,
       x: { label: "intensity (FLOP a byte)", low: ends[0], high: ends[1],
@@ -142,7 +145,10 @@ function render({ model, el }) {
            high: Math.log10(peak) + 0.25,
            tick: (e) => amount(10 ** e, "FLOP").replace("FLOP", "") },
       marks: [{ x: r.intensity, y: reached,
-                label: amount(r.seconds, "seconds") }], here: r.intensity,
+                label: amount(r.seconds, "seconds") },
+              ...points.map((p) => ({ x: p.intensity, y: p.rate,
+                                      label: p.label }))],
+      here: r.intensity,
       name: `The roofline of ${get("device")}, and ` +
             `${labels[get("mechanism")]} at ${short(r.intensity)} FLOP a ` +
             "byte" }));
@@ -163,7 +169,8 @@ function render({ model, el }) {
     drawTable();
     drawPlot();
     source.textContent = `Peaks: ${device().source}. No program passes ` +
-                         "them; few come near.";
+      "them; few come near." + (get("points").length ?
+        " Points named by their size are measured." : "");
     const r = result(get("mechanism"));
     says.textContent = `${labels[get("mechanism")]} on ${get("device")}, ` +
       `${get("dtype")}: at least ${amount(r.seconds, "seconds")}. ` +

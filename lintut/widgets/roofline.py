@@ -22,6 +22,9 @@ MECHANISMS = {
     "Gated DeltaNet, chunks": ("gated_delta", "chunkwise"),
 }
 MOST = dict(N=2 ** 20, d=512, C=4096, rows=65_536)
+KERNELS = {             # what `lintut.kernels` runs, by mechanism
+    mechanism: label for label, (mechanism, form) in MECHANISMS.items()
+    if form in ("blocked", "chunkwise")}
 
 
 def _formulas():
@@ -36,6 +39,23 @@ def _formulas():
             label=label, pairs=pick(how.pairs), products=how.products,
             other=pick(how.other), moved=pick(how.moved))
     return result
+
+
+def _points(record):
+    """The forward passes of a `lintut.bench gpu` record, as points."""
+    if record is None:
+        return []
+    gpu, dtype = record["hardware"]["gpu"] or "", record["settings"]["dtype"]
+    here = [name for name in hardware.DEVICES if name in gpu]
+    return [dict(device=max(here, key=len), dtype=dtype,
+                 mechanism=KERNELS[row["mechanism"]],
+                 intensity=row["flops"] / row["bytes"],
+                 rate=row["flops"] / row["seconds"],
+                 label=f"d={row['d']}, N={row['T']:,}")
+            for row in record["rows"]
+            if here and "seconds" in row and row["pass"] == "forward"
+            and row["name"].startswith("lintut")
+            and row["mechanism"] in KERNELS]
 
 
 def _devices():
@@ -53,6 +73,9 @@ class Roofline(Widget):
     dtype : "float32", "tf32", "float16" or "bfloat16"
     N, d, C : int, with d_v = r = d
     rows : int, batch times heads
+    recorded : dict, optional
+        A record of `python -m lintut.bench gpu`: its forward passes are
+        drawn as points, at the sizes that they were measured with.
     """
 
     name = "roofline"
@@ -64,9 +87,10 @@ class Roofline(Widget):
     mechanism = traitlets.Unicode().tag(sync=True)
     formulas = traitlets.Dict().tag(sync=True)
     devices = traitlets.Dict().tag(sync=True)
+    points = traitlets.List().tag(sync=True)
 
     def __init__(self, mechanism="linear, chunks", device="T4",
-                 dtype="float16", N=4096, d=64, C=64, rows=64):
+                 dtype="float16", N=4096, d=64, C=64, rows=64, recorded=None):
         hardware.peak(device, dtype)            # refuses what it has not
         if mechanism not in MECHANISMS:
             raise ValueError("mechanism must be one of "
@@ -78,7 +102,7 @@ class Roofline(Widget):
                                  f"it is {value}")
         super().__init__(sizes=sizes, device=device, dtype=dtype,
                          mechanism=mechanism, formulas=_formulas(),
-                         devices=_devices())
+                         devices=_devices(), points=_points(recorded))
 
     def times(self):
         """{label: roofline} by `lintut.cost` and `lintut.hardware`."""

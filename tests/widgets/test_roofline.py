@@ -49,6 +49,34 @@ def test_times_are_those_of_lintut(live):
     assert set(got) == set(MECHANISMS)
 
 
+RECORD = {"hardware": {"gpu": "NVIDIA H200"},
+          "settings": {"dtype": "bfloat16"},
+          "rows": [{"pass": what, "mechanism": "linear", "name": name,
+                    "d": 64, "T": 2048, "flops": 3e10, "bytes": 4e8, **took}
+                   for what, name, took in [
+                       ("forward", "lintut triton", {"seconds": 2e-4}),
+                       ("forward", "lintut torch", {"skipped": "no room"}),
+                       ("forward", "fla", {"seconds": 3e-4}),
+                       ("decode", "lintut triton", {"seconds": 1e-5})]]}
+
+
+@browser
+def test_a_record_is_drawn_where_it_was_measured(live):
+    assert Roofline().points == []
+    widget = Roofline(recorded=RECORD)
+    assert widget.points == [{
+        "device": "H200", "dtype": "bfloat16", "mechanism": "linear, chunks",
+        "intensity": 75.0, "rate": pytest.approx(1.5e14),
+        "label": "d=64, N=2,048"}]
+    page = live(widget)
+    plot = page.locator(".lt-plot")
+    assert "d=64, N=2,048" not in plot.text_content()
+    page.get_by_label("GPU").select_option("H200")
+    page.get_by_label("dtype").select_option("bfloat16")
+    assert "d=64, N=2,048" in plot.text_content()
+    assert "are measured" in page.locator(".lt-cost").inner_text()
+
+
 @browser
 def test_it_works_and_refuses(live):
     page = live(width=390)
