@@ -35,11 +35,12 @@ def show(name):
 
 
 def provenance(record):
-    """Where a record comes from, in two lines."""
+    """Where a record comes from, in lines that fit a column."""
     versions, hardware = record["versions"], record["hardware"]
-    return (f"recorded {record['date']}, torch {versions['torch']}, NumPy "
-            f"{versions['numpy']}, {hardware['cpu']}\n{record['command']}: "
-            f"one thread, {hardware['load']:g} processes wanted to run before")
+    return (f"{record['command']}\n"
+            f"{record['date']}, torch {versions['torch']}, NumPy "
+            f"{versions['numpy']}; one thread of\n{hardware['cpu']},\n"
+            f"where {hardware['load']:g} processes wanted to run before")
 
 
 def columns(record, field):
