@@ -195,23 +195,26 @@ def attention(scale=lambda d, d_v: d ** -.5, hide=lambda i, j: j > i,
     return mine
 
 
-def linear(carry_z=True, divide=True, early=False, features=φ, chunk=None,
-           new_only=False):
+def linear(carry_z=True, divide="z", early=False, features=φ, chunk=None,
+           z_chunk=None):
     def mine(q, k, v, S=None, z=None):
         fq, fk = features(q), features(k)
-        S0 = np.zeros((k.shape[1], v.shape[1]), v.dtype) if S is None else S
-        z0 = np.zeros(k.shape[1], v.dtype) if z is None or not carry_z else z
-        S, z, o = S0.copy(), z0.copy(), np.empty_like(v)
+        S = np.zeros((k.shape[1], v.shape[1]), v.dtype) if S is None else S
+        z = np.zeros(k.shape[1], v.dtype) if z is None or not carry_z else z
+        z_end, o = z + fk.sum(0), np.empty_like(v)
         for t in range(len(v)):
             if chunk and t % chunk == 0:
                 S, z = 0 * S, 0 * z
+            if z_chunk and t % z_chunk == 0:
+                z = 0 * z
             if early:
                 o[t] = fq[t] @ S / (fq[t] @ z)
             S = S + fk[t][:, None] * v[t]
             z = z + fk[t]
             if not early:
-                o[t] = fq[t] @ S / (fq[t] @ z if divide else 1)
-        return o, (S - S0 if new_only else S), z
+                o[t] = fq[t] @ S / {"z": fq[t] @ z, "": 1, "t": t + 1,
+                                    "all": fq[t] @ z_end}[divide]
+        return o, S, z
     return mine
 
 
@@ -229,6 +232,19 @@ def decayed(fade="before", read="after", shift=0, chunk=None):
             o[t] = q[t] @ {"after": S, "early": old, "unfaded": old + w}[read]
         return (o, S) if return_state else o
     return mine
+
+
+def carried_unfaded(q, k, v, gamma, C=16):
+    """Retention in chunks; the state is read as it came in, (T, D)."""
+    S, o = np.zeros((k.shape[1], v.shape[1]), v.dtype), np.empty_like(v)
+    for s in range(0, len(v), C):
+        r = slice(s, s + C)
+        i = np.arange(len(q[r]))
+        D = np.tril(gamma ** np.maximum(i[:, None] - i, 0)).astype(v.dtype)
+        o[r] = (q[r] @ k[r].T * D) @ v[r] + q[r] @ S
+        S = (gamma ** len(i) * S + (D[-1][:, None] * k[r]).T @ v[r]).astype(
+            v.dtype)
+    return o
 
 
 def corrected(error="faded", strength="both", sign=-1, order="fade first",
@@ -331,7 +347,7 @@ MISTAKES = {
                "softmax", dict(causal=True), "own block of 64"),
     "z left behind": (linear(carry_z=False), "linear",
                       dict(names=SEPARATE), "z of the initial state"),
-    "undivided": (linear(divide=False), "linear", dict(names=SEPARATE),
+    "undivided": (linear(divide=""), "linear", dict(names=SEPARATE),
                   "nothing is divided"),
     "read first": (linear(early=True), "linear", dict(names=SEPARATE),
                    "read before the token is written"),
@@ -339,6 +355,14 @@ MISTAKES = {
              "feature map is left out"),
     "exp": (linear(features=np.exp), "linear", dict(names=SEPARATE),
             "feature map is exp"),
+    "by count": (linear(divide="t"), "linear", dict(names=SEPARATE),
+                 "divided by the number of tokens"),
+    "z of all": (linear(divide="all"), "linear", dict(names=SEPARATE),
+                 "z is the sum over all tokens"),
+    "relu": (linear(features=lambda x: np.maximum(x, 0)), "linear",
+             dict(names=SEPARATE), "feature map is ReLU"),
+    "z alone": (linear(z_chunk=32), "linear", dict(names=SEPARATE),
+                "z is not carried between chunks of 32"),
     "chunks alone": (linear(chunk=64), "linear", dict(names=SEPARATE),
                      "chunk of 64 starts from nothing"),
     "gla, read first": (decayed(read="early"), "gla", {},
@@ -374,6 +398,16 @@ MISTAKES = {
               "errors of a chunk of 16"),
     "the rest": (chunked_delta(ragged=False), "gated_delta", {},
                  "after the last whole chunk of 16"),
+    "carried unfaded": (carried_unfaded, "retention", {},
+                        "without the fading inside the chunk"),
+    "no gate": (lambda q, k, v, alpha: decayed()(q, k, v, alpha ** 0), "gla",
+                {}, "nothing fades"),
+    "α and β": (lambda q, k, v, alpha, beta: corrected()(q, k, v, beta,
+                                                         alpha),
+                "gated_delta", {}, "α and β are exchanged"),
+    "scaled": (lambda q, k, v, alpha: decayed()(
+        (q * q.shape[1] ** -.5).astype(q.dtype), k, v, alpha), "gla", {},
+        "q is scaled by 1/√d"),
     "batch mixed": (batch_mixed, "retention", {}, "what entry 0 wrote"),
     "γ off by one": (retention_torch(power=1), "retention", {},
                      "one power too many"),
@@ -400,6 +434,9 @@ def test_a_leak_and_a_mix_fail_their_own_tests():
     report = verify.check(attention(hide=lambda i, j: i < 0), "softmax",
                           causal=True)
     assert finding(report, "no future in the past").passed is False
+    late = attention(hide=lambda i, j: (j > i) & ((i < 60) | (j > i + 3)))
+    assert finding(verify.check(late, "softmax", causal=True),
+                   "no future in the past").passed is False
     report = verify.check(batch_mixed, "retention")
     assert finding(report, "sequences apart").passed is False
     report = verify.check(corrected(transposed=True), "gated_delta")

@@ -6,6 +6,7 @@ numbers are wrong.
 """
 
 import sys
+import warnings
 from itertools import product
 
 import numpy as np
@@ -29,7 +30,8 @@ def detect(function, rule, names, options, layout=None):
             caller = Caller(function, rule, names, options, library,
                             {3: "BHT", 2: "BT", 1: "T"}[axis_count], dtype)
             try:
-                spread = _spread(caller, axes[-axis_count:], *widths)
+                with warnings.catch_warnings(action="ignore"):
+                    spread = _spread(caller, axes[-axis_count:], *widths)
             except Failed as why:
                 reasons.append(f"{library}, "
                                f"{_letters(axis_count)}: {why}")
