@@ -81,6 +81,22 @@ def test_a_missing_package_says_how_to_install_it(package, line, extra):
     assert any(f"-e '.[{name}]'" in last for name in extra.split("|"))
 
 
+def test_without_triton_the_kernels_run_on_torch():
+    done = without(["triton"], """
+import torch
+from lintut.kernels import linear
+q = torch.ones(1, 5, 1, 4)
+assert linear.chunkwise(q, q, q).shape == (1, 5, 1, 4)
+try:
+    linear.chunkwise(q, q, q, backend="triton")
+except ValueError as error:
+    print(error)
+""")
+    assert done.returncode == 0, done.stderr
+    assert "cannot run: triton is not installed" in done.stdout
+    assert "pip install triton" in done.stdout
+
+
 def imported(path):
     """Absolute dotted names of everything that a file imports."""
     package = path.relative_to(PACKAGE.parent).parent.parts

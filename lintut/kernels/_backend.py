@@ -67,10 +67,18 @@ def shared_memory(device):
     return SHARED_MEMORY[capability(device) or (8, 0)]
 
 
+def _installed(package):
+    """Could `package` be imported?  Without importing it."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):       # hidden from this process
+        return False
+
+
 def _obstacle(q, widths):
     """Why the Triton kernels cannot run on this input, or None."""
-    if importlib.util.find_spec("triton") is None:
-        return "triton is not installed here"
+    if not _installed("triton"):
+        return "triton is not installed here: on Linux, pip install triton"
     if capability(q.device) is None and not interpreting():
         return f"q is on the {q.device.type}, and Triton's kernels need a " \
                "CUDA GPU"
