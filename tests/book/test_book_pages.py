@@ -142,10 +142,8 @@ def shown(page, name):
             assert still.evaluate("still => still.naturalWidth") > 100, name
 
 
-@pytest.mark.parametrize("width", [390, 1200])
-def test_the_keyboard_reaches_everything(small, new_tab, width):
-    page = new_tab(width=width).page
-    page.goto((small / CHAPTER).as_uri())
+def missed_by_tab(page):
+    """What should take focus on this page, and does not when one tabs."""
     wake(page)
     # Wait for the boxes that scroll to be found, then mark what takes focus.
     page.wait_for_timeout(300)
@@ -161,14 +159,31 @@ def test_the_keyboard_reaches_everything(small, new_tab, width):
       }
       return n;
     }""")
+    assert wanted > 10
     reached = set()
     for _ in range(wanted + 5):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.dataset.wanted"))
-    missed = set(map(str, range(wanted))) - reached
-    assert wanted > 10 and not missed, [
-        page.evaluate(f"document.querySelector(`[data-wanted='{n}']`)"
-                      ".outerHTML.slice(0, 200)") for n in missed]
+    return [page.evaluate(f"document.querySelector(`[data-wanted='{n}']`)"
+                          ".outerHTML.slice(0, 200)")
+            for n in set(map(str, range(wanted))) - reached]
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_the_keyboard_reaches_everything(small, new_tab, width):
+    page = new_tab(width=width).page
+    page.goto((small / CHAPTER).as_uri())
+    assert not missed_by_tab(page)
+
+
+def test_the_keyboard_reaches_every_widget_of_the_book(book, new_tab):
+    page, seen = new_tab(width=390).page, 0
+    for path in sorted((book / "chapters").glob("*.html")):
+        page.goto(path.as_uri())
+        if page.locator(".lintut-widget").count():
+            seen += 1
+            assert not missed_by_tab(page), path.name
+    assert seen
 
 
 def test_boxes_that_scroll_take_focus(small, new_tab):
