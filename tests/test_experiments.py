@@ -67,8 +67,9 @@ def test_the_past_is_what_a_rule_lets_through():
 
 
 def test_the_rules_of_a_hybrid_take_turns():
-    assert model.rules("hybrid", 3) == ["sliding_window", "linear",
-                                        "sliding_window"]
+    assert model.rules("hybrid", 3) == ["linear", "sliding_window", "linear"]
+    assert model.rules("hybrid_window_first", 2) == ["sliding_window",
+                                                     "linear"]
     assert model.rules("gla", 2) == ["gla", "gla"]
     with pytest.raises(ValueError, match="mechanism must be one of"):
         model.rules("mamba", 2)

@@ -14,11 +14,12 @@ the "needle in a haystack".
 """
 
 from lintut.experiments import training
-from lintut.experiments.model import MECHANISMS, Model, torch
+from lintut.experiments.model import RULES, Model, torch
 
 WHAT = "accuracy of recall against the filler between a fact and its question"
-DEFAULT = {"mechanisms": MECHANISMS, "seeds": [0, 1, 2], "d": 16, "facts": 8,
-           "trained": [1, 4, 16, 64], "gaps": [1, 4, 16, 64, 256, 1024],
+DEFAULT = {"mechanisms": [*RULES, "hybrid"], "seeds": [0, 1, 2], "d": 16,
+           "facts": 8, "trained": [1, 4, 16, 64],
+           "gaps": [1, 4, 16, 64, 256, 1024],
            "keys": 48, "values": 32, "filler": 32, "D": 64, "heads": 2,
            "layers": 2, "window": 16, "steps": 600, "batch": 8,
            "learning_rate": 0.01, "test_sequences": 64}

@@ -24,7 +24,7 @@ from lintut.plots import Series
 NAMES = {"softmax": "softmax", "sliding_window": "window",
          "linear": "linear, ELU+1", "retention": "retention", "gla": "GLA",
          "delta": "delta", "gated_delta": "gated delta",
-         "hybrid": "window + linear"}
+         "hybrid": "linear + window"}
 
 # Zoology, figure 2, read by eye: N = 512, width 512, 32 pairs (N/16).
 ZOOLOGY = {"attention": 1.0, "gated convolution": 0.7, "RWKV": 0.37}
@@ -56,13 +56,15 @@ def seeds(record):
 
 
 def table(record, field, **only):
-    """{mechanism: (seeds, …) array of `field`}, of the rows like `only`."""
-    found = {}
-    for row in record["rows"]:
-        if all(row[name] == value for name, value in only.items()):
-            found.setdefault(row["mechanism"], []).append(row[field])
-    return {name: np.array(found[name], float) for name in NAMES
-            if name in found}
+    """{mechanism: (seeds, …) array of `field`}, of the rows like `only`.
+
+    In the order of `NAMES`; what it does not name is left out.
+    """
+    found = {name: [row[field] for row in record["rows"]
+                    if row.items() >= {"mechanism": name, **only}.items()]
+             for name in NAMES}
+    return {name: np.array(rows, float) for name, rows in found.items()
+            if rows}
 
 
 def curves(found, x, labels=NAMES):
@@ -106,9 +108,19 @@ def mqar_pairs(record, d=16):
         f"{pairs[-1]} pairs: {listed(at(found, -1))}."), (
         f"Recall of {pairs[0]} to {pairs[-1]} pairs, heads of width d = {d}, "
         f"{count} seeds. At {pairs[-1]} pairs: {listed(at(found, -1))}. "
-        f"Guessing a value: {percent(1 / settings['values'])}. For "
+        f"{other_order(record, d)}Guessing a value: {percent(1 / settings['values'])}. For "
         f"comparison, Zoology's figure 2 read by eye, 32 pairs among 512 "
         f"tokens, models of width 512: {theirs}.")
+
+
+def other_order(record, d):
+    """The hybrid with its layers the other way round, in a sentence."""
+    right = [row["accuracy"][-1] for row in record["rows"]
+             if row["mechanism"] == "hybrid_window_first" and row["d"] == d]
+    if not right:
+        return ""
+    return ("With the window in the first layer and linear in the second: "
+            f"{percent(np.mean(right))}. ")
 
 
 def mqar_state(record):

@@ -31,7 +31,11 @@ from lintut.kernels import (                                  # noqa: E402
 
 RULES = ("softmax", "sliding_window", "linear", "retention", "gla", "delta",
          "gated_delta")
-MECHANISMS = (*RULES, "hybrid")
+# The state first, then the window, as in Gated DeltaNet-H1 (Yang et al. 2025,
+# section 3.4); and the other way round.
+HYBRIDS = {"hybrid": ("linear", "sliding_window"),
+           "hybrid_window_first": ("sliding_window", "linear")}
+MECHANISMS = (*RULES, *HYBRIDS)
 
 
 class Mixer(nn.Module):
@@ -118,12 +122,11 @@ class Model(nn.Module):
 
 
 def rules(mechanism, layers):
-    """The rule of each layer; a hybrid takes turns, the window first."""
+    """The rule of each layer; those of a hybrid take turns."""
     if mechanism not in MECHANISMS:
         raise ValueError("mechanism must be one of " + ", ".join(MECHANISMS)
                          + f"; it is {mechanism!r}")
-    turns = (("sliding_window", "linear") if mechanism == "hybrid"
-             else (mechanism,))
+    turns = HYBRIDS.get(mechanism, (mechanism,))
     return [turns[i % len(turns)] for i in range(layers)]
 
 

@@ -15,15 +15,17 @@ scaled down.  It differs: 48 keys and 32 values where they have 8,192 symbols;
 all keys asked at once, where theirs are spread over the sequence by a power
 law; one model for all n; widths of 8 to 32 a head, theirs 64 to 512 a model.
 
-`state` is what decoding keeps after the longest sequence, in numbers for a
-layer and head.  The settings were chosen on softmax and linear alone.
+The hybrid is a layer of linear attention, then one with a window; at the
+first width the other order is trained too.  `state` is what decoding keeps
+after the longest sequence, in numbers for a layer and head.  The settings were
+chosen on softmax and linear alone.
 """
 
 from lintut.experiments import training
-from lintut.experiments.model import MECHANISMS, Model, state_size, torch
+from lintut.experiments.model import RULES, Model, state_size, torch
 
 WHAT = "accuracy of associative recall against pairs and state size"
-DEFAULT = {"mechanisms": MECHANISMS, "widths": [16, 8, 32],
+DEFAULT = {"mechanisms": [*RULES, "hybrid"], "widths": [16, 8, 32],
            "seeds": [0, 1, 2], "pairs": [4, 8, 16, 32], "keys": 48,
            "values": 32, "D": 64, "heads": 2, "layers": 2, "window": 16,
            "steps": 600, "batch": 8, "learning_rate": 0.01,
@@ -51,9 +53,12 @@ def draw(source, batch, n, keys, values):
 
 
 def points(settings):
+    """Every mechanism at every width; one more, at the first width."""
+    first = settings["widths"][0]
     return [{"mechanism": mechanism, "d": d, "seed": seed}
             for d in settings["widths"] for seed in settings["seeds"]
-            for mechanism in settings["mechanisms"]]
+            for mechanism in [*settings["mechanisms"],
+                              *["hybrid_window_first"] * (d == first)]]
 
 
 def work(s, point):
