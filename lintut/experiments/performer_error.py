@@ -23,6 +23,7 @@ KINDS = [["positive", True], ["positive", False], ["trigonometric", True],
          ["trigonometric", False]]          # kind, orthogonal
 DEFAULT = {"N": 4096, "d": 16, "kinds": KINDS, "sigmas": [0.5, 1.0],
            "features": [16, 32, 64, 128, 256], "seeds": list(range(15))}
+OTHER = 1000        # seeds of rows: those of q and k would draw the same numbers
 LARGE = {"N": 16_384, "features": [16, 64, 256, 1024]}
 QUICK = {"N": 64, "d": 4, "features": [8, 16], "seeds": [0, 1, 2]}
 
@@ -31,7 +32,7 @@ def estimate(q, k, v, r, kind, orthogonal, seed):
     """The output through r features; a denominator may be negative."""
     rows = r if kind == "positive" else r // 2
     d = q.shape[1]
-    omega = performer.projection(rows, d, seed, orthogonal)
+    omega = performer.projection(rows, d, OTHER + seed, orthogonal)
     fq = performer.features(q / d ** 0.25, omega, kind, query=True)
     fk = performer.features(k / d ** 0.25, omega, kind)     # (N, r)
     return (fq @ (fk.T @ v)) / (fq @ fk.sum(0))[:, None]
