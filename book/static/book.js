@@ -23,3 +23,18 @@ for (const toggle of document.querySelectorAll(".bd-links summary")) {
   const chapter = toggle.closest("li").querySelector("a").textContent.trim();
   toggle.setAttribute("aria-label", `Below ${chapter}`);
 }
+
+// Paper is white: a dark page is printed as a light one.
+(() => {
+  "use strict";
+  const page = document.documentElement.dataset;
+  let theme;
+  addEventListener("beforeprint", () => {
+    theme ??= page.theme;
+    page.theme = "light";
+  });
+  addEventListener("afterprint", () => {
+    page.theme = theme ?? page.theme;
+    theme = undefined;
+  });
+})();

@@ -124,6 +124,23 @@ def test_print_shows_stills(site, new_tab):
         tab.page.emulate_media(media="screen")
 
 
+def test_a_dark_page_prints_as_a_light_one(small, new_tab):
+    page = new_tab(theme="dark").page
+    page.goto((small / CHAPTER).as_uri())
+    theme = "document.documentElement.dataset.theme"
+    page.evaluate("addEventListener('beforeprint', () =>"
+                  f" {{ window.printed = {theme}; }})")
+    page.pdf()
+    assert page.evaluate("window.printed") == "light"
+    assert page.evaluate(theme) == "dark"
+    # … and a still does, whoever prints without telling.
+    page.emulate_media(media="print")
+    assert page.locator("figure.lintut-plot img").first.evaluate("""still => {
+      const { filter, mixBlendMode } = getComputedStyle(still);
+      return [filter, mixBlendMode];
+    }""") == ["none", "normal"]
+
+
 def test_pages_work_without_javascript(site, new_tab):
     tab = new_tab(javascript=False)
     for name in pages(site):
