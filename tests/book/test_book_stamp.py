@@ -109,6 +109,13 @@ def test_the_cell_installs_on_colab_only(monkeypatch, capsys, source, colab):
     assert called == (installs if colab and HERE in source else [])
 
 
+def test_what_readers_are_told_to_install_has_the_colab_extra():
+    """Without it the widgets' cells fail there: Colab has no anywidget."""
+    for text in (stamp.UNSET, stamp.SET, (ROOT / "README.md").read_text()):
+        commands = re.findall(r"%pip install [^\n]+", text)
+        assert commands and all("[colab]" in line for line in commands)
+
+
 def test_what_colab_ships_is_not_replaced():
     """The colab extra asks for nothing that Colab has, in no exact version."""
     import tomllib
