@@ -6,6 +6,7 @@ they are imported:
     lintut.reference     NumPy; one module a mechanism
     lintut.cost          FLOPs, bytes and state of each, from formulas
     lintut.check         the exercises' checks
+    lintut.verify        your function against the rule that it claims
     lintut.kernels       PyTorch and Triton; the same module names
     lintut.experiments   what took too long for a page; bench: speed
     lintut.plots         plotly

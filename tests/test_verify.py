@@ -425,9 +425,10 @@ def test_the_mistake_is_named(name):
     assert not report.ok and words in report.mistake, report
 
 
-def test_single_precision_inside_is_named():
+def test_single_precision_inside_is_said_and_no_mistake():
     report = verify.check(retention_torch(), "retention")
-    assert "float32's precision only" in report.mistake, report
+    assert "float32's precision only" in finding(report, "float64").says
+    assert report.ok and not report.mistake, report
 
 
 def test_a_leak_and_a_mix_fail_their_own_tests():

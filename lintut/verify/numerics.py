@@ -72,11 +72,12 @@ def _single(bench, name, x, tolerance, why=""):
         yield Finding(name, False, f"it returns {result.dtype} for {dtype}")
         return
     if not np.isfinite(o).all():
-        problem = f"{(~np.isfinite(o)).any(-1).sum()} rows are not finite"
+        problem = (f"{(~np.isfinite(o)).any(-1).sum()} rows are not finite"
+                   f"\n{why}")
     else:
         problem = difference(o, right, tolerance)
-    if problem and why:
-        problem += f"\n{why}"
+        if problem and dtype == "bfloat16":
+            problem += f"\n{why}"
     yield Finding(name, not problem, problem or
                   f"every row within {tolerance:g} of float64")
 

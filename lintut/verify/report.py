@@ -18,13 +18,15 @@ class Finding:
 class Report:
     """Of a function and the rule it claims; `ok` if no test failed.
 
-    `mistake` is what the function looks like, or "".
+    `mistake` is what the function looks like, or "".  `known` says whether
+    it was looked for among the known ones: where results are wrong.
     """
     function: str
     rule: str
     called: str = ""
     findings: list = field(default_factory=list)
     mistake: str = ""
+    known: bool = False
 
     @property
     def ok(self):
@@ -47,7 +49,7 @@ class Report:
                               f.says, width + 6)
         if self.mistake:
             lines += _wrapped("  It looks like this: ", self.mistake, 4)
-        elif not self.ok and self.called:
+        elif self.known:
             lines.append("  It resembles none of the mistakes known here.")
         return "\n".join(lines)
 
