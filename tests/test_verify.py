@@ -142,6 +142,23 @@ def test_torch_the_other_way_round(turned):
     assert ("d_v×d" if turned else "d×d_v") in report.called
 
 
+def test_a_performer_is_linear_with_its_feature_map():
+    from lintut.reference import performer
+
+    def mine(q, k, v, seed=0):
+        return performer.chunkwise(q, k, v, n_features=16, seed=seed)
+
+    def features(x):
+        x = x * x.shape[-1] ** -.25         # scale 1/√d, half to each
+        return performer.features(x, performer.projection(
+            16, x.shape[-1], seed=0).astype(x.dtype))
+
+    report = verify.check(mine, "linear", feature_map=features)
+    assert report.ok, report
+    assert not verify.check(lambda q, k, v: mine(q, k, v, seed=1), "linear",
+                            feature_map=features).ok
+
+
 def test_names_can_be_mapped():
     def mine(Q, K, V, step, g, S=None, z=None):
         from lintut.reference import gated_delta

@@ -54,7 +54,7 @@ def check(function, rule, *, names=None, layout=None, **options):
         The axes of q before its width; found out if not given.
     **options
         Constants of the rule: window, gamma, scale, causal; `feature_map`
-        (NumPy's) for the definition of "linear".
+        (NumPy's) for the definition of "linear", a Performer's for one.
 
     Returns
     -------
