@@ -80,6 +80,9 @@ def ticks(fig, x):
 
 
 def percent(value):
+    """A share in percent; 100% means all of them."""
+    if 0.99 <= value < 1:
+        return f"{min(100 * value, 99.9):.1f}%"
     return f"{100 * value:.0f}%"
 
 

@@ -122,6 +122,9 @@ def run(name, what, settings, points, work, out=None, jobs=1):
         load=record.load())
     result["command"] = " ".join(
         [f"python -m lintut.experiments.{name}", *sys.argv[1:]])
+    result["timing"] = ("seconds: wall clock of one process among whatever "
+                        "else ran (hardware: load); cpu_seconds: its own "
+                        "processor time")
     result["settings"] = settings
     count, began = len(points) - len(missing), time.perf_counter()
     print(f"{count} of {len(points)} points are there already", flush=True)
