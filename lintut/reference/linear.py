@@ -74,9 +74,8 @@ def recurrent(q, k, v, feature_map=elu_plus_one, causal=True,
 def chunkwise(q, k, v, feature_map=elu_plus_one, causal=True, chunk_size=64,
               initial_state=None, return_state=False):
     """A chunk at a time: its own pairs compared, all before it from S and z.
-
-    With a column of ones beside v, z is the last column of S.
     """
+    # With a column of ones beside v, z is the last column of S.
     q, k, v, φ_q, φ_k, Sz = _prepare(q, k, v, feature_map, initial_state)
     o = np.empty((*Sz.shape[:-2], *v.shape[-2:]), v.dtype)
     total = np.empty((*o.shape[:-1], 1), v.dtype)            # (…, N, 1)

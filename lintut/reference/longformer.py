@@ -61,8 +61,7 @@ def banded(q, k, v, window, global_positions, causal=False, dilation=1,
            scale=None, block_size=64):
     """The same in O(N(w + g + B)) time and O(N(g + 1)) memory.
 
-    Every dilation-th token, taken alone, has a plain window: its blocks read
-    their band of keys and the global keys.  The global rows read all.
+    Every dilation-th token, taken alone, has a plain window.
     """
     q, k, v, lead = _checks.qkv(q, k, v)
     n, size = q.shape[-2], _checks.count("block_size", block_size)
@@ -75,7 +74,6 @@ def banded(q, k, v, window, global_positions, causal=False, dilation=1,
         o[..., rows, :] = softmax.attend(
             queries[..., rows, :], k[..., keys, :], v[..., keys, :],
             sees(rows, keys, *shape, causal))
-
     for first in range(step):
         own = np.arange(first, n, step)
         for start in range(0, len(own), size):

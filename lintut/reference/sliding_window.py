@@ -51,10 +51,9 @@ def parallel(q, k, v, window, causal=True, scale=None):
 @_checks.quiet
 def banded(q, k, v, window, causal=True, scale=None, block_size=64,
            initial_state=None, return_state=False):
-    """The same in O(N(w + B)) time, with B×(w + B) scores at once.
+    """The same in O(N(w + B)) time: B queries in a row reach B + w - 1 keys.
 
-    B queries in a row reach B + w - 1 keys in a row.  The states are those of
-    `recurrent`, and so are causal.
+    The states are those of `recurrent`, and so are causal.
     """
     q, k, v, lead = _checks.qkv(q, k, v)
     before, after = reach(window, causal)
