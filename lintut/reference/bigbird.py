@@ -59,7 +59,7 @@ def tokens(blocks, size, n):
 
 def mask(N, block_size, n_window, n_global, n_random, seed, causal=False):
     """(N, N), True where query i (row) sees key j (column)."""
-    n = _checks.count("N", N)
+    n = _checks.count("N", N, high=2**20)
     size, blocks = pattern(n, block_size, n_window, n_global, n_random, seed,
                            causal)
     result = np.zeros((n, n), bool)

@@ -43,7 +43,7 @@ def sees(rows, columns, chosen, before, after, step, causal):
 
 def mask(N, window, global_positions, causal=False, dilation=1):
     """(N, N), True where query i (row) sees key j (column)."""
-    n = _checks.count("N", N)
+    n = _checks.count("N", N, high=2**20)
     shape = pattern(n, window, global_positions, causal, dilation)
     return sees(np.arange(n), np.arange(n), *shape, causal)
 

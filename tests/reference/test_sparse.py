@@ -249,6 +249,16 @@ def test_bad_input_is_named(form, good, bad, message):
         form(**{**good, **bad})
 
 
+@pytest.mark.parametrize("mask", [
+    lambda N: sliding_window.mask(N, 3),
+    lambda N: longformer.mask(N, 3, [0]),
+    lambda N: bigbird.mask(N, 2, 1, 1, 1, seed=0)])
+def test_a_mask_of_no_length_or_of_any_is_refused(mask):
+    for N in (0, 2.0, True, None, 2 ** 31, 10 ** 400):
+        with pytest.raises(ValueError, match="N must be"):
+            mask(N)
+
+
 @given(st.data())
 @settings(max_examples=120, deadline=None)
 def test_any_input_is_finite_or_refused(data):
