@@ -200,6 +200,16 @@ def test_a_quick_run_and_its_second(name, tmp_path, capsys, monkeypatch):
     assert f"{total} of {total} points are there" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_a_preset_changes_settings_that_there_are(name):
+    module = MODULES[name]
+    assert set(module.LARGE) | set(module.QUICK) <= set(module.DEFAULT)
+    large = {**module.DEFAULT, **module.LARGE}
+    assert len(large["seeds"]) >= 3
+    assert large.get("pairs", [0])[-1] <= large.get("keys", 0)
+    assert 2 * max(np.ravel(large.get("facts", 0))) <= large.get("keys", 0)
+
+
 def test_only_the_missing_point_is_trained(tmp_path):
     points = [{"mechanism": m, "seed": s} for m in ("a", "b")
               for s in (0, 1)]
@@ -297,3 +307,36 @@ def test_a_record_is_whole(name):
     assert record["date"] and record["versions"]["torch"]
     assert record["hardware"]["cpu"] and record["hardware"]["threads"] == 1
     assert importlib.import_module(module.__name__).WHAT == record["what"]
+
+
+def rows(file, field):
+    """{mechanism: (seeds, …)}, read without the figures' help."""
+    found = {}
+    for row in recorded(file)["rows"]:
+        found.setdefault(row["mechanism"], []).append(row[field])
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def test_what_chapter_6_says_of_the_copy_task():
+    loss, right = (rows("copy.json", field) for field in ("loss", "accuracy"))
+    assert all((x > 0.85).all() for x in right.values())
+    first = {name: int((x.mean(0) < 1.5).argmax())      # when it has begun
+             for name, x in loss.items()}
+    assert sorted(first, key=first.get)[:2] == ["softmax", "linear"]
+    end = {name: x.mean(0)[-1] for name, x in loss.items()}
+    assert max(end, key=end.get) == "linear"
+    assert ((right["linear"] < 0.95).sum(), len(right["linear"])) == (1, 3)
+
+
+def test_what_chapter_12_says_of_the_learned_stream():
+    now, dropped = (rows("overwrite.json", field)
+                    for field in ("now", "dropped"))
+    mean = {name: x.mean(0)[-1] for name, x in now.items()}
+    assert (min(mean["delta"], mean["gated_delta"]) > mean["gla"] + 0.1
+            and mean["gla"] > mean["retention"] + 0.1
+            and mean["retention"] > mean["linear"])
+    assert mean["linear"] < 0.1 and dropped["linear"].mean(0)[-1] > 0.9
+    for x in (now, dropped):        # the seeds of the two overlap
+        a, b = x["delta"][:, -1], x["gated_delta"][:, -1]
+        assert a.min() < b.max() and b.min() < a.max()
+    assert dropped["delta"].mean(0).min() > 0.8
