@@ -284,6 +284,16 @@ def test_words_and_lines_come_from_the_record(figure):
     assert line.y[-1] - line.error_y.arrayminus[-1] == pytest.approx(.35)
 
 
+def test_seeds_that_learned_nothing_are_named():
+    record = invented("distance")
+    for row in record["rows"]:
+        row["accuracy"] = [.9, .1]
+    assert "had not learned" not in figures.distance(record)[2]
+    record["rows"][0]["accuracy"] = [.1, .1]
+    name = figures.NAMES[record["rows"][0]["mechanism"]]
+    assert f"at the shortest): {name} 1. " in figures.distance(record)[2]
+
+
 def test_without_a_record_it_says_so(monkeypatch, capsys):
     monkeypatch.setattr(figures, "recorded", lambda file: None)
     figures.show("copy")

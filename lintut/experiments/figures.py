@@ -177,8 +177,19 @@ def distance(record):
         f"of width {settings['d']}, {seeds(record)} seeds, trained on at "
         f"most {longest} tokens of filler. At {gaps[inside]}: "
         f"{listed(at(found, inside))}. At {gaps[-1]}: "
-        f"{listed(at(found, -1))}. Guessing a value: "
+        f"{listed(at(found, -1))}. {unlearned(found)}Guessing a value: "
         f"{percent(1 / settings['values'])}.")
+
+
+def unlearned(found, enough=0.6):
+    """Which rules have seeds that fail at the first x already, in words."""
+    late = [f"{NAMES[name]} {(y[:, 0] < enough).sum()}"
+            for name, y in found.items() if (y[:, 0] < enough).any()]
+    if not late:
+        return ""
+    return ("Seeds that had not learned the task when training ended "
+            f"(below {percent(enough)} at the shortest): "
+            + ", ".join(late) + ". ")
 
 
 def _subjects(record, field, asked, guess):
