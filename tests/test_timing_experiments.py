@@ -34,21 +34,22 @@ def quick(tmp_path_factory):
 
 # ---- the clock ----
 
-def test_turns_measure_work_and_not_sleep():
+def test_turns_measure_work_and_not_sleep(monkeypatch):
+    monkeypatch.setattr(timing, "SHORTEST", 1e-5)       # few repeats
     spin = torch.randn(300, 300)
-    calls = {"work": lambda: [spin @ spin for _ in range(3)],
-             "twice": lambda: [spin @ spin for _ in range(6)],
-             "sleep": lambda: time.sleep(5e-4), "none": None}
+    calls = {"work": lambda: spin @ spin,
+             "ten": lambda: [spin @ spin for _ in range(10)],
+             "sleep": lambda: time.sleep(.02), "none": None}
     got = timing.interleaved(calls, 3)
-    work, twice, sleep, none = got["median"]
-    assert 1.2 < twice / work < 4 and none is None
-    assert sleep < 3e-4 < got["wall"][2]
+    work, ten, sleep, none = got["median"]
+    assert ten > 2 * work and none is None
+    assert sleep < got["wall"][2] / 4 and got["wall"][2] > .019
     for low, middle, high in zip(got["low"][:3], got["median"], got["high"]):
         assert low <= middle <= high
 
 
 def test_short_calls_are_repeated():
-    assert timing.repeats(lambda: None) == 1000
+    assert timing.repeats(lambda: None) > 100
     assert timing.repeats(lambda: sum(range(10 ** 6))) == 1
 
 
