@@ -4,6 +4,8 @@ A limit has `judge(name, run)`, where `run(arguments)` calls the answer; it
 raises `Wrong` with its reason.
 """
 
+import contextlib
+import functools
 import math
 import re
 import tracemalloc
@@ -48,8 +50,9 @@ class Operations:
 
     def judge(self, name, run):
         Counted.calls = Counted.flops = 0
-        run({key: x.view(Counted) if isinstance(x, np.ndarray) else x
-             for key, x in self.arguments().items()})
+        with counting():
+            run({key: x.view(Counted) if isinstance(x, np.ndarray) else x
+                 for key, x in self.arguments().items()})
         for what, got, most in (
                 ("NumPy operations", Counted.calls, self.calls),
                 ("FLOPs in matrix products", Counted.flops, self.flops)):
@@ -70,6 +73,8 @@ class Counted(np.ndarray):
             keywords["out"] = tuple(
                 x.view(np.ndarray) if isinstance(x, Counted) else x
                 for x in out)
+        if isinstance(keywords.get("where"), Counted):
+            keywords["where"] = keywords["where"].view(np.ndarray)
         result = getattr(ufunc, method)(*inputs, **keywords)
         Counted.calls += 1
         if ufunc.signature:                 # matmul, vecdot and their like
@@ -88,6 +93,41 @@ class Counted(np.ndarray):
 
     def dot(self, other, out=None):
         return np.dot(self, other, out)
+
+    def __getitem__(self, key):
+        """A single number, taken out, is counted with what is done with it."""
+        result = super().__getitem__(key)
+        if not isinstance(result, np.ndarray):
+            Counted.calls += 1
+        return result
+
+    def tolist(self):
+        Counted.calls += self.size
+        return super().tolist()
+
+
+@contextlib.contextmanager
+def counting():
+    """np.array and its like, which make plain arrays, keep the counting."""
+    def keeping(make):
+        @functools.wraps(make)
+        def made(x, *rest, **keywords):
+            result = make(x, *rest, **keywords)
+            parts = x if isinstance(x, (list, tuple)) else (x,)
+            return (result.view(Counted)
+                    if any(isinstance(part, Counted) for part in parts)
+                    else result)
+        return made
+
+    makers = {name: getattr(np, name) for name in (
+        "array", "asarray", "ascontiguousarray")}
+    for name, make in makers.items():
+        setattr(np, name, keeping(make))
+    try:
+        yield
+    finally:
+        for name, make in makers.items():
+            setattr(np, name, make)
 
 
 PRODUCTS = np.dot, np.inner, np.vdot, np.tensordot

@@ -163,6 +163,21 @@ LEAKS = {
                      "all tokens weigh the same"),
 }
 
+def lists(f_q, f_k, v, C):
+    """Token by token without NumPy."""
+    rows = [x.tolist() for x in (f_q, f_k, v)]
+    S, z = [[0.0] * len(rows[2][0]) for _ in rows[1][0]], [0.0] * len(
+        rows[1][0])
+    o = []
+    for q, k, x in zip(*rows):
+        for i, f in enumerate(k):
+            S[i], z[i] = [s + f * y for s, y in zip(S[i], x)], z[i] + f
+        total = sum(f * y for f, y in zip(q, z))
+        o.append([sum(f * s for f, s in zip(q, column)) / total
+                  for column in zip(*S)])
+    return np.array(o)
+
+
 RIGHT = {
     "state_by_hand": [[["3", "3.0"], [1, 5]], ["4/2", 3]],
     "output_by_hand": ["7/7", "11/7"],
@@ -232,6 +247,9 @@ WRONG = {
     "chunkwise": {
         "alone": (chunks_forget, "each chunk reads itself alone"),
         "a loop of tokens": (chunks, "not one by one"),
+        "of plain arrays": (lambda f_q, f_k, v, C: chunks(
+            *map(np.asarray, (f_q, f_k, v)), C), "not one by one"),
+        "of lists": (lists, "not one by one"),
         "the rest": (chunks_floor, "shorter than C"),
         "no mask": (chunks_unmasked, "the C×C square needs its mask"),
         "one chunk": (lambda f_q, f_k, v, C: triangle(f_q, f_k, v), "C×C"),

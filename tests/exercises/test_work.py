@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from lintut.check.work import Counted
+from lintut.check.work import Counted, counting
 
 m, k, n = 50, 30, 40
+asarray = np.asarray
 WAYS = {
     "matmul": lambda a, b: a @ b,
     "dot": lambda a, b: np.dot(a, b),
@@ -40,6 +41,33 @@ def test_a_product_is_counted(way, matrices):
     assert Counted.calls >= 1
     # einsum's own estimate has four digits and counts the output once more
     assert Counted.flops == pytest.approx(2 * m * k * n, rel=0.02)
+
+
+@pytest.mark.parametrize("copy", [
+    lambda x: np.asarray(x, dtype=float), lambda x: np.array(x),
+    lambda x: np.ascontiguousarray(x), lambda x: np.array(list(x)),
+    lambda x: x.astype(float)])
+def test_a_copy_counts_on(copy, matrices):
+    with counting():
+        copy(matrices[0]) @ matrices[1].view(np.ndarray)
+    assert Counted.flops == pytest.approx(2 * m * k * n, rel=0.02)
+    assert np.asarray is asarray and type(np.array([1])) is np.ndarray
+
+
+def test_a_condition_may_be_counted_too(matrices):
+    a, _ = matrices
+    positive = a > 0
+    halves = np.divide(a, 2, out=np.zeros_like(a), where=positive)
+    total = np.sum(a, axis=1, where=positive)
+    assert np.allclose(2 * halves.sum(1), total)
+
+
+def test_numbers_taken_out_are_counted(matrices):
+    a, b = matrices
+    a.tolist()
+    assert Counted.calls == m * k
+    sum(b[i, 0] * 2 for i in range(k))
+    assert Counted.calls == m * k + k
 
 
 def test_three_factors_at_once_take_the_naive_work(matrices):
