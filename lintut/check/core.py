@@ -9,9 +9,12 @@ that must expose a wrong implementation.
 import contextlib
 import copy
 import io
+import re
 import signal
 import threading
+import time
 import traceback
+import warnings
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -36,6 +39,10 @@ class Mistake:
     answer: object
 
 
+class Late(BaseException):
+    """An answer's time is over; no `except Exception` of its own stops it."""
+
+
 @dataclass(frozen=True)
 class Absent:
     """Stands where an answer should, and says why there is none."""
@@ -52,7 +59,8 @@ def fractions(x):
         return [fractions(part) for part in x]
     if isinstance(x, (bool, type(None), type(...))):
         raise ValueError(f"{x!r} is not a number")
-    return Fraction(str(x).strip().replace("−", "-"))
+    text = str(x).strip().replace("−", "-")
+    return Fraction(re.sub(r"\s*/\s*", "/", text))
 
 
 def same(x, y, tolerance=Fraction(1, 10**9)):
@@ -62,6 +70,13 @@ def same(x, y, tolerance=Fraction(1, 10**9)):
     if isinstance(x, list):
         return len(x) == len(y) and all(map(same, x, y))
     return abs(x - y) <= tolerance * max(1, abs(y))
+
+
+def rounded(x, y):
+    """Is x what y is to three digits or so?  Whole numbers are exact."""
+    if isinstance(x, list):
+        return all(map(rounded, x, y))
+    return x == y or (y.denominator > 1 and abs(x - y) * 200 <= abs(y))
 
 
 def alike(x, y):
@@ -99,6 +114,10 @@ class Value:
             if self._resembles(given, mistake.answer):
                 raise Wrong(f"{self.name} is not {_brief(answer)}. "
                             f"{mistake.says}")
+        if alike(given, right) and rounded(given, right):
+            raise Wrong(f"{self.name} is close, but rounded: give it "
+                        "exactly, as a fraction such as \"1/6\", or with all "
+                        "the digits that Python computes.")
         if shape(given) != shape(right):
             raise Wrong(f"{self.name} should have shape {shape(right)}; "
                         f"yours has {shape(given)}.")
@@ -165,10 +184,9 @@ class Function:
         """The result, on copies of the arguments, in time, in silence."""
         arguments = copy.deepcopy(case.arguments)
         try:
-            with contextlib.redirect_stdout(io.StringIO()), np.errstate(
-                    all="ignore"), at_most(self.seconds):
+            with silence(), np.errstate(all="ignore"), at_most(self.seconds):
                 result = answer(**arguments)
-        except TimeoutError:
+        except Late:
             raise Wrong(f"{self.name} was stopped after {self.seconds:g} "
                         f"seconds on {case.name}.") from None
         except Exception as error:
@@ -288,7 +306,9 @@ def difference(mine, theirs, tolerance, keeps_dtype=True, nan=False):
         return ""
     where = tuple(int(i) for i in np.argwhere(bad)[0])
     place = f" at {list(where)}" if where else ""
-    return (f"expected {_number(b[where])}{place}, got {_number(a[where])} "
+    digits = 6 if _number(a[where]) != _number(b[where]) else 12
+    return (f"expected {_number(b[where], digits)}{place}, "
+            f"got {_number(a[where], digits)} "
             f"({int(bad.sum())} of {bad.size} entries differ).")
 
 
@@ -319,7 +339,8 @@ class Counterexample:
                         f"{reason}")
         right, wrong = (np.asarray(f(copy.deepcopy(answer)))
                         for f in (self.right, self.wrong))
-        if np.abs(right - wrong).max() > self.tolerance:
+        size = max(1, np.abs(right).max(initial=0))     # rounding grows too
+        if np.abs(right - wrong).max() > self.tolerance * size:
             return f"{self.name}: correct, it tells the two apart."
         for recognises, words in self.mistakes:
             if recognises(answer):
@@ -332,18 +353,35 @@ class Counterexample:
 # -- running ------------------------------------------------------------------
 
 @contextlib.contextmanager
-def at_most(seconds):
-    """Raise TimeoutError after that long, where the system can."""
+def silence():
+    """What an answer prints and warns of is not part of its result."""
+    with (contextlib.redirect_stdout(io.StringIO()),
+          contextlib.redirect_stderr(io.StringIO()),
+          warnings.catch_warnings()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
+def at_most(seconds, patience=6):
+    """Raise `Late` after that many seconds, where the system can.
+
+    They are seconds of computing, so that a busy machine changes no verdict;
+    what only waits is stopped after `patience` times as many.
+    """
     if (not hasattr(signal, "setitimer")
             or threading.current_thread() is not threading.main_thread()):
         yield
         return
+    start, computed = time.monotonic(), time.thread_time()
 
-    def stop(*_):
-        raise TimeoutError
+    def look(*_):
+        if (time.thread_time() - computed > 0.9 * seconds
+                or time.monotonic() - start > patience * seconds):
+            raise Late
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds / 10)
     try:
         yield
     finally:
@@ -383,5 +421,6 @@ def _brief(x):
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def _number(x):
-    return str(bool(x)) if isinstance(x, np.bool_) else f"{float(x):.6g}"
+def _number(x, digits=6):
+    return (str(bool(x)) if isinstance(x, np.bool_)
+            else f"{float(x):.{digits}g}")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .core import at_most
+from .core import Late, at_most
 
 HEAD = "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
 GUARD = 4096            # entries before and after each array
@@ -116,16 +116,11 @@ def perform(source, calls, unwritten, seconds, folder, device):
             for n, call in enumerate(calls):
                 with at_most(seconds):
                     done.append(run(kernel, call, unwritten, device))
+    except Late:
+        return "late", n
     except Exception as error:
-        if late(error):
-            return "late", n
         return "error", n, words(error)
     return "done", *map(list, zip(*done))
-
-
-def late(error):
-    return isinstance(error, TimeoutError) or (
-        error.__cause__ is not None and late(error.__cause__))
 
 
 def words(error):

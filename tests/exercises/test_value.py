@@ -29,6 +29,22 @@ def test_a_mistake_may_be_about_one_entry(answer, words):
         pair.judge(answer)
 
 
+THIRDS = Value("thirds", ["1/3", [2, "-5/7"]])
+
+
+@pytest.mark.parametrize("answer, words", [
+    ([0.333, [2, -0.714]], "rounded"), (["1/3", [2, -0.7143]], "rounded"),
+    ([0.333, [2.001, -0.714]], "is not"), ([0.3, [2, "-5/7"]], "is not"),
+    ([0.333, [2]], "is not"), ([0.333, [2, 0.714]], "is not")])
+def test_a_rounded_value_is_told_so(answer, words):
+    with pytest.raises(Wrong, match=words):
+        THIRDS.judge(answer)
+
+
+def test_a_fraction_may_have_spaces():
+    assert "correct" in THIRDS.judge(["1 / 3", ["2", "−5 /7"]])
+
+
 def test_a_mask_must_be_boolean():
     mask = Function("mask", lambda N: np.tri(N, dtype=bool),
                     lambda: [Case("N=3", {"N": 3})])
