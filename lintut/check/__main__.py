@@ -16,6 +16,8 @@ from lintut._optional import require
 
 from .graft import graft, name_of, solution_of
 
+# An answer's own cell, and its check with all cases and limits.
+SECONDS = 300
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -25,7 +27,9 @@ def verdicts(path):
     notebook = graft(path)
     expected = [_text(cell) for cell in notebook.cells]
     nbclient.NotebookClient(
-        notebook, timeout=600, kernel_name="python3", allow_errors=True,
+        notebook, timeout=SECONDS, kernel_name="python3", allow_errors=True,
+        interrupt_on_timeout=True, error_on_timeout={
+            "ename": "KeyboardInterrupt", "evalue": "", "traceback": []},
         extra_arguments=["--log-level=ERROR"],
         resources={"metadata": {"path": str(Path(path).parent)}}).execute()
     result, name = [], None
@@ -41,8 +45,10 @@ def verdicts(path):
 
 
 def _text(cell):
+    """What a cell prints; a warning beside it changes no verdict."""
     return "".join(output.get("text", "")
-                   for output in cell.get("outputs", [])).strip()
+                   for output in cell.get("outputs", [])
+                   if output.get("name") == "stdout").strip()
 
 
 def _error(cell):
@@ -51,6 +57,8 @@ def _error(cell):
         if output.output_type == "error":
             if output.ename == "Wrong":
                 return output.evalue
+            if output.ename == "KeyboardInterrupt":
+                return f"The cell was stopped after {SECONDS} seconds."
             return f"{output.ename}: {COLOURS.sub('', output.evalue)}"
     return ""
 

@@ -18,6 +18,15 @@ from .graft import graft, solution_of
 PLOTLY = "application/vnd.plotly.v1+json"
 
 
+# An answer whose cell never ends; nbval alone waits 2,000 seconds.
+SECONDS = 600
+
+
+def pytest_configure(config):
+    if getattr(config.option, "nbval_cell_timeout", None) == 2000:
+        config.option.nbval_cell_timeout = SECONDS
+
+
 def pytest_collectstart(collector):
     if not hasattr(collector, "skip_compare"):      # not a notebook of nbval
         return

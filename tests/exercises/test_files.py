@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from lintut.check import __main__
 from lintut.check.graft import graft, name_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,6 +129,25 @@ def test_the_summary_tells_right_from_wrong(folder):
     assert "keep one" in rows["chunkwise"][1] and not rows["chunkwise"][0]
     assert "SyntaxError" in rows["continue_from"][1]
     assert not rows["continue_from"][0]
+
+
+def test_what_an_answer_warns_of_is_no_verdict(folder):
+    change(folder, put("recurrence", "import warnings\n" + next(
+        cell.source.split("\n", 1)[1] for cell in nbformat.read(
+            SOLUTION, as_version=4).cells if name_of(cell) == "recurrence")
+        + "\nwarnings.warn('old')"))
+    assert check(folder)["recurrence"] == (True,
+                                           "recurrence: correct, on 4 cases.")
+
+
+def test_a_cell_that_never_ends_is_stopped(folder, monkeypatch):
+    change(folder, put("state_by_hand", "while True: pass"))
+    monkeypatch.setattr(__main__, "SECONDS", 20)
+    rows = {name: (right, says) for name, right, says in
+            __main__.verdicts(folder / NAME)}
+    assert rows.pop("state_by_hand") == (
+        False, "The cell was stopped after 20 seconds.")
+    assert all(right for right, _ in rows.values())
 
 
 def test_an_answer_that_redefines_the_check_is_not_believed(folder):
