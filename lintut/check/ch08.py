@@ -112,6 +112,12 @@ def directions(x, axis=-1):
     return x / np.maximum(size, 1e-300)
 
 
+def rest(rows):
+    """The last rows, fewer than d, as a block; the first if there are none."""
+    d = rows.shape[1]
+    return rows[len(rows) // d * d:] if len(rows) % d else rows[:1]
+
+
 def oblique(x):
     """The largest cosine between two different rows."""
     u = directions(x)
@@ -164,6 +170,9 @@ ROWS = (
     Mistake("the rows of a block are not at right angles; of every d rows, "
             "from the first on, each two must be.",
             lambda r: max(oblique(blocks(x)) for x in r) > 1e-8),
+    Mistake("the last block, of fewer than d rows, is a block like the "
+            "others: its rows must be at right angles too.",
+            lambda r: max(oblique(rest(x)) for x in r) > 1e-8),
     Mistake("every block has the same directions: each starts anew.",
             repeated),
     Mistake("all rows have length 1, as QR gives them. That belongs to "

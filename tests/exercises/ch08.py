@@ -133,6 +133,13 @@ def running(x, y, v, rows, keep=()):
     return np.array(o)
 
 
+def rest_as_it_comes(m, d, seed):
+    """Whole blocks are right; what is left is independent."""
+    n = m // d * d or m
+    independent = np.random.default_rng(seed).normal(size=(m - n, d))
+    return np.vstack([rows_of(n, d, seed), independent])
+
+
 RIGHT = {
     "positive_features": [token_by_token, norm_as_factor, positive],
     "features_needed": ["215", 215.0],
@@ -223,6 +230,7 @@ WRONG = {
         "unseeded": (unseeded, "one seed"),
         "one seed": (lambda m, d, seed: rows_of(m, d, 0),
                      "two different seeds"),
+        "the rest as it comes": (rest_as_it_comes, "the last block, of fewer"),
         "whole blocks": (lambda m, d, seed: rows_of(-(-m // d) * d, d, seed),
                          "shape (3, 5)"),
     },
