@@ -76,6 +76,10 @@ def long():
     return inputs(256, 4096, 8, 8) | {"B": 64}
 
 
+def tall():
+    return inputs(8192, 256, 4, 4) | {"B": 64}
+
+
 def square():
     return inputs(1024, 1024, 8, 8) | {"B": 128}
 
@@ -222,6 +226,8 @@ EXERCISES = (
         Memory(2**20, long, "At most B×B scores may exist at once, not "
                "rows of N: walk over tiles of queries and, inside, over "
                "tiles of keys."),
+        Memory(2**21, tall, "Your tiles hold B keys, but all queries at "
+               "once: take B of those too."),
         Operations(square, "Handle a tile of B queries together, not one "
                    "query at a time.", calls=64 * 40))),
     Value("bytes_and_intensity", moved(), (

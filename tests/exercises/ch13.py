@@ -178,6 +178,7 @@ WRONG = {
     "online_softmax": {
         "at once": (at_once, "not rows of N"),
         "tiles of queries": (in_tiles(at_once), "not rows of N"),
+        "all queries at once": (online, "all queries at once"),
         "row by row": (row_by_row, "not one query at a time"),
         "overflows": (in_tiles(unsafe), "overflows"),
         "hidden tile": (changed(finite=False), "−∞ less −∞"),
