@@ -367,5 +367,5 @@ EXERCISES = (
                "all N×N."),
         Operations(long, "A chunk's pairs are handled by a few operations "
                    "together, not one token, or one border, at a time.",
-                   calls=32 * 80))),
+                   calls=32 * 160))),
 )

@@ -167,6 +167,19 @@ def together(q, k, v, alpha, S, C):
     return o.reshape(n * C, -1)[:N], S
 
 
+def two_levels(Q, K, A, B=16):
+    """The paper's: squares on the diagonal by logs, the rest by products."""
+    n, d = Q.shape
+    W, ones = np.zeros((n, n)), np.ones((1, d))
+    for a in range(0, n, B):
+        b = slice(a, min(a + B, n))
+        W[b, b] = clipped(Q[b], K[b], A[b])
+        if a:
+            to_border = np.vstack([np.cumprod(A[a - 1:0:-1], 0)[::-1], ones])
+            W[b, :a] = (Q[b] * np.cumprod(A[b], 0)) @ (K[:a] * to_border).T
+    return W
+
+
 def border_by_border(Q, K, A):
     return fade(Q[None], K[None], A[None])[0][0]
 
@@ -268,7 +281,7 @@ RIGHT = {
     "gated": [loop, looking_back, transposed],
     "padded_state": [skipping, compressed],
     "gated_chunks": [chunks, lambda **x: chunks(**x, pairs=halved),
-                     together],
+                     lambda **x: chunks(**x, pairs=two_levels), together],
 }
 
 WRONG = {
