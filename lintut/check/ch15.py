@@ -50,9 +50,9 @@ def through_values(q, k, v):
 
 
 def first_rows_only(q, k, v):
-    """Only the first output hears, of the fifth token alone."""
-    o = causal(q, k, v)
-    o[0] = o[0] + .01 * v[4] + .01 * k[4, :1]
+    """Only the first output hears, of the fifth token (or last) alone."""
+    o, j = causal(q, k, v), min(4, len(v) - 1)
+    o[0] = o[0] + .01 * v[j] + .01 * k[j, :1]
     return o
 
 
