@@ -243,7 +243,7 @@ EXERCISES = (
                 "carried on.", chunk_alone)) + STEP, (
         Memory(6 * 2**20, long, "Build C×C squares, never N×N."),
         Operations(long, "Keep the chunks: a loop over tokens is not what "
-                   "is to be mended.", calls=32 * 60))),
+                   "is to be mended.", calls=32 * 120))),
     Counterexample(
         "exposes_order", lambda a: directions(a, False),
         lambda a: directions(a, True), invalid, (
