@@ -111,9 +111,10 @@ def mqar_pairs(record, d=16):
         f"{pairs[-1]} pairs: {listed(at(found, -1))}."), (
         f"Recall of {pairs[0]} to {pairs[-1]} pairs, heads of width d = {d}, "
         f"{count} seeds. At {pairs[-1]} pairs: {listed(at(found, -1))}. "
-        f"{other_order(record, d)}Guessing a value: {percent(1 / settings['values'])}. For "
-        f"comparison, Zoology's figure 2 read by eye, 32 pairs among 512 "
-        f"tokens, models of width 512: {theirs}.")
+        f"{other_order(record, d)}Guessing a value: "
+        f"{percent(1 / settings['values'])}. For comparison, "
+        "Zoology's figure 2 read by eye, 32 pairs among 512 tokens, models "
+        f"of width 512: {theirs}.")
 
 
 def other_order(record, d):
@@ -137,10 +138,11 @@ def mqar_state(record):
             continue
         y = [[r["accuracy"][-1] for r in rows if r["state"] == state]
              for state in states]
-        series.append(Series(
-            NAMES[name], states, [np.mean(v) for v in y], name,
-            low=np.array([min(v) for v in y]),
-            high=np.array([max(v) for v in y])))
+        if name != "softmax":           # its cache is far to the right
+            series.append(Series(
+                NAMES[name], states, [np.mean(v) for v in y], name,
+                low=np.array([min(v) for v in y]),
+                high=np.array([max(v) for v in y])))
         best.append(f"{NAMES[name]} {percent(np.mean(y[0]))} with "
                     f"{states[0]:.0f} and {percent(np.mean(y[-1]))} with "
                     f"{states[-1]:.0f}")
@@ -152,8 +154,8 @@ def mqar_state(record):
         + "; ".join(best) + "."), (
         f"{pairs} pairs, heads of width d = {widths}, {count} seeds. What "
         f"decoding keeps after {3 * pairs} tokens, and the accuracy: "
-        + "; ".join(best) + ". A cache grows with the sequence, the states "
-        "do not.")
+        + "; ".join(best) + ". Softmax is not drawn: its cache grows with "
+        "the sequence, the others do not.")
 
 
 def distance(record):
