@@ -6,7 +6,7 @@
 
 const SIZES = {         // label, least, most
   N: ["length N", 1, 1 << 20], d: ["width d", 1, 4096],
-  d_v: ["value width d_v", 1, 4096], heads: ["heads", 1, 1024],
+  d_v: ["value width dᵥ", 1, 4096], heads: ["heads", 1, 1024],
   batch: ["batch", 1, 4096], r: ["features r", 1, 65536],
   w: ["window w", 1, 1 << 20], m: ["compressed length m", 1, 1 << 20],
   C: ["chunk C", 1, 65536],
@@ -22,10 +22,18 @@ const DASHES = { solid: "", dash: "8 5", dot: "2 4", dashdot: "8 4 2 4" };
 
 // ---- numbers ----
 
-/** { mechanism: { metric: value or null } } at these sizes. */
-const costs = (formulas, settings, N = settings.N) => Object.fromEntries(
-  Object.entries(formulas).map(([name, f]) =>
-    [name, costOf(f, { ...settings, N })]));
+/** { mechanism: { metric: value or null } } at these sizes.  A hybrid is the
+ *  mean of its `halves`: half of the heads follow each. */
+const costs = (formulas, settings, N = settings.N) => {
+  const of = (f) => {
+    if (!f.halves) return costOf(f, { ...settings, N });
+    const [a, b] = f.halves.map(of);
+    return Object.fromEntries(Object.keys(a).map((key) =>
+      [key, (a[key] + b[key]) / 2]));
+  };
+  return Object.fromEntries(Object.entries(formulas).map(([name, f]) =>
+    [name, of(f)]));
+};
 
 /** The least N in (low, high] where a and b have changed order. */
 function crossing(a, b, low, high) {

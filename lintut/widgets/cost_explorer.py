@@ -1,5 +1,7 @@
 """The cost explorer: what each mechanism costs at sizes of your choice."""
 
+from dataclasses import replace
+
 import traitlets
 
 from lintut import cost, palette
@@ -13,6 +15,7 @@ LABELS = {
     "bigbird": "BigBird", "linformer": "Linformer", "linear": "linear",
     "performer": "Performer", "retention": "RetNet", "gla": "GLA",
     "delta": "DeltaNet", "gated_delta": "Gated DeltaNet",
+    "hybrid": "window + linear",
 }
 FORMS = {name: "chunkwise" for name in cost.RECURRENT_FAMILY} | {
     "flash": "blocked"}
@@ -39,6 +42,8 @@ def _formulas():
     """The formulas of `lintut.cost`, causal where a mechanism can be."""
     result = {}
     for name, label in LABELS.items():
+        if name == "hybrid":
+            continue
         mechanism = cost.MECHANISMS["softmax" if name == "flash" else name]
         form = mechanism.forms[FORMS.get(name, next(iter(mechanism.forms)))]
         step = mechanism.step
@@ -47,13 +52,26 @@ def _formulas():
             return formula if isinstance(formula, str) else formula[1]
 
         result[name] = dict(
-            label=label, dash=palette.MECHANISMS[name][2], pairs=pick(form.pairs),
+            label=label, dash=palette.MECHANISMS[name][2],
+            pairs=pick(form.pairs),
             products=form.products, other=pick(form.other),
             moved=pick(form.moved),
             step_products=step and step.products,
             step_other=step and step.other, step_moved=step and step.moved,
             state=step and step.state)
+    result["hybrid"] = dict(
+        label=LABELS["hybrid"], dash=palette.MECHANISMS["hybrid"][2],
+        halves=[result["sliding_window"], result["linear"]])
     return result
+
+
+def _half(**settings):
+    """A hybrid's cost with half of the heads for each of its rules."""
+    heads = settings.pop("heads")
+    whole = cost.of("hybrid", **settings, heads=2 * heads, window_heads=heads)
+    return replace(whole, **{
+        key: value / 2 for key, value in vars(whole).items()
+        if isinstance(value, (int, float))})
 
 
 class CostExplorer(Widget):
@@ -99,9 +117,10 @@ class CostExplorer(Widget):
 
     def costs(self):
         """{mechanism: Cost} at the present sizes."""
-        return {name: cost.of(
-            name, FORMS.get(name), **self.sizes, dtype=self.dtype,
-            causal=name != "linformer") for name in LABELS}
+        return {name: _half(**self.sizes, dtype=self.dtype)
+                if name == "hybrid" else cost.of(
+                    name, FORMS.get(name), **self.sizes, dtype=self.dtype,
+                    causal=name != "linformer") for name in LABELS}
 
     def summary(self):
         return {"N": self.sizes["N"], "metric": self.metric}
