@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .core import (Case, Counterexample, Function, Mistake, Value, Wrong,
-                   fractions, same)
+                   difference, fractions, same)
 from .work import Memory, Operations
 
 
@@ -90,6 +90,8 @@ class FeatureMap(Function):
 
     def _features(self, answer, name, x):
         f = super()._run(answer, Case(name, {"x": x}))
+        if difference(f, f, np.inf):
+            raise Wrong(f"{self.name}, on {name}: {difference(f, f, np.inf)}")
         if np.ndim(f) != 2 or len(f) != len(x):
             raise Wrong(
                 f"{self.name}, on {name}: it should return one row of "

@@ -76,7 +76,7 @@ def rounded(x, y):
     """Is x what y is to three digits or so?  Whole numbers are exact."""
     if isinstance(x, list):
         return all(map(rounded, x, y))
-    return x == y or (y.denominator > 1 and abs(x - y) * 200 <= abs(y))
+    return x == y or (y.denominator > 1 and abs(x - y) * 500 <= abs(y))
 
 
 def alike(x, y):
@@ -110,14 +110,14 @@ class Value:
         right = fractions(self.right)
         if same(given, right):
             return f"{self.name}: correct."
-        for mistake in self.mistakes:
-            if self._resembles(given, mistake.answer):
-                raise Wrong(f"{self.name} is not {_brief(answer)}. "
-                            f"{mistake.says}")
         if alike(given, right) and rounded(given, right):
             raise Wrong(f"{self.name} is close, but rounded: give it "
                         "exactly, as a fraction such as \"1/6\", or with all "
                         "the digits that Python computes.")
+        for mistake in self.mistakes:
+            if self._resembles(given, mistake.answer):
+                raise Wrong(f"{self.name} is not {_brief(answer)}. "
+                            f"{mistake.says}")
         if shape(given) != shape(right):
             raise Wrong(f"{self.name} should have shape {shape(right)}; "
                         f"yours has {shape(given)}.")
@@ -126,7 +126,10 @@ class Value:
     def _resembles(self, given, wrong):
         if not callable(wrong):
             return same(given, fractions(wrong))
-        return alike(given, fractions(self.right)) and wrong(given)
+        try:
+            return alike(given, fractions(self.right)) and wrong(given)
+        except OverflowError:           # beyond what a float can hold
+            return False
 
 
 def entry(says, *place, is_not=None, among=()):
@@ -174,11 +177,21 @@ class Function:
                  for case in cases]
         given = [self._run(answer, case) for case in cases]
         self._compare(cases, given, right)
+        self._again(answer, cases[-1], right[-1])
         for limit in self.limits:
             limit.judge(self.name, lambda arguments: self._run(
                 answer, Case("the long case", arguments), untouched=False))
         n = len(cases)
         return f"{self.name}: correct, on {n} case{'s' if n != 1 else ''}."
+
+    def _again(self, answer, case, right):
+        """A second call must find nothing that the first has left behind."""
+        if difference(self._run(answer, case), right, self.tolerance,
+                      self.keeps_dtype):
+            raise Wrong(f"{self.name} gives another result when it is called "
+                        "again with the same input: it keeps something from "
+                        "call to call, in a global name or in a default "
+                        "argument.")
 
     def _run(self, answer, case, untouched=True):
         """The result, on copies of the arguments, in time, in silence."""
@@ -189,7 +202,7 @@ class Function:
         except Late:
             raise Wrong(f"{self.name} was stopped after {self.seconds:g} "
                         f"seconds on {case.name}.") from None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Wrong(f"{self.name} raised {type(error).__name__} on "
                         f"{case.name}: {error}{_line(error)}") from None
         if result is None or result is ...:
@@ -260,6 +273,9 @@ class Property(Function):
             if mistake.answer(given):
                 raise Wrong(f"{self.name}: {mistake.says}")
 
+    def _again(self, answer, case, right):
+        """Random results are compared with each other, by a mistake."""
+
 
 def difference(mine, theirs, tolerance, keeps_dtype=True, nan=False):
     """How a result differs from the right one, in words; "" if it does not.
@@ -279,6 +295,8 @@ def difference(mine, theirs, tolerance, keeps_dtype=True, nan=False):
         a = np.asarray(mine)
         if a.dtype == object:
             a = a.astype(np.float64)
+        if a.dtype.kind not in "biufc":
+            raise TypeError
     except (TypeError, ValueError):
         return f"it should return an array; it returned {_brief(mine)}."
     b = np.asarray(theirs)
@@ -291,7 +309,7 @@ def difference(mine, theirs, tolerance, keeps_dtype=True, nan=False):
         return (f"the result should have the inputs' dtype, {b.dtype}; "
                 f"it has {a.dtype}.")
     if b.dtype == bool:
-        bad = a.astype(bool) != b
+        bad = a != b                    # 1 may stand for True, 2 may not
     else:
         if not nan and not np.isfinite(a).all():
             return "the result holds NaN or infinity."
@@ -423,4 +441,4 @@ def _brief(x):
 
 def _number(x, digits=6):
     return (str(bool(x)) if isinstance(x, np.bool_)
-            else f"{float(x):.{digits}g}")
+            else f"{x:.{digits}g}")

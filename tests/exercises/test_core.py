@@ -81,6 +81,14 @@ def test_rounding_of_large_numbers_exposes_nothing():
         exercise.judge(np.array([0.3]))
 
 
+def test_what_is_kept_from_call_to_call_shows():
+    def answer(x, kept=[]):
+        kept.append(len(kept))
+        return x / 2 + kept[-1]
+
+    assert "from call to call" in says(HALVES, answer)
+
+
 def test_a_property_judges_results_that_differ_from_each_other():
     def draws(n, seed):
         return np.random.default_rng(seed).normal(size=n)
