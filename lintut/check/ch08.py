@@ -221,9 +221,10 @@ def attention_cases():
         "the largest of all, the others are 0, and the first rows 0/0."))
     high = attention_inputs(12, 4, 6, 3, 3, rows=28, x=0.01, y=1)
     high["y"][7] = max(high["rows"], key=np.linalg.norm)
+    high["y"][9] = 0.97 * high["y"][7]
     found.append(Case(
-        "a key whose features pass the largest number", high,
-        "Its largest exponent is above 709, where float64 ends. Some number "
+        "two keys whose features pass the largest number", high,
+        "Their largest exponents are above 709, where float64 ends. A number "
         "must be subtracted in the exponent, and the same for all keys that "
         "one query compares."))
     return found

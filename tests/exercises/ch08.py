@@ -112,8 +112,8 @@ def maximum_a_feature(x, y, v, rows):
     return np.array(o)
 
 
-def through(x, y, v, rows, shift=lambda e: 0, ε=0.0, ε_q=0.0):
-    e_q, e_k = exponents(x, rows), exponents(y, rows)
+def through(x, y, v, rows, shift=lambda e: 0, ε=0.0, ε_q=0.0, most=np.inf):
+    e_q, e_k = exponents(x, rows), np.minimum(exponents(y, rows), most)
     f_q = np.exp(e_q - e_q.max(-1, keepdims=True)) + ε_q
     A = np.tril(f_q @ (np.exp(e_k - shift(e_k)) + ε).T)
     return A @ v / A.sum(-1, keepdims=True)
@@ -250,6 +250,8 @@ WRONG = {
         "no maximum, ε": (lambda **x: through(**x, ε=1e-4, ε_q=1e-4),
                           "the maximum is gone"),
         "no maximum": (through, "where float64 ends"),
+        "cut off": (lambda **x: through(**x, most=700.0),
+                    "where float64 ends"),
         "no norm": (lambda **x: explicit(**x, norm=0), "−‖y‖²/2 is missing"),
         "no mask": (lambda x, y, v, rows: (lambda A: A @ v / A.sum(
             1, keepdims=True))(np.exp(exponents(x, rows)) @ np.exp(
