@@ -31,7 +31,16 @@ def tile_cases():
              "subtract?"),
         Case("20 queries, 65 keys, tiles of 16, scores beyond 1,000",
              inputs(20, 65, size=1500.0) | {"B": 16},
-             "Here exp of a score overflows, and of a difference may not.")]
+             "Here exp of a score overflows, and of a difference may not."),
+        Case("6 queries, 20 keys, tiles of 4, all scores below −1,000",
+             far_below() | {"B": 4},
+             "Here all scores are far below 0: a maximum that starts at 0, or "
+             "at any number, may never be reached.")]
+
+
+def far_below():
+    x = inputs(6, 20)
+    return x | dict(q=1e4 * (0.5 + np.abs(x["q"])), k=-0.5 - np.abs(x["k"]))
 
 
 def softmax(q, k, v, visible, B=None, scale=True, hide=-np.inf, top=True):

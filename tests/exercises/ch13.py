@@ -63,6 +63,22 @@ def skips_hidden(q, k, v, visible, B):
     return np.concatenate(o)
 
 
+def from_zero(q, k, v, visible, B):
+    """The running maximum starts at 0."""
+    o = []
+    for i in range(0, len(q), B):
+        x = q[i:i + B]
+        m, acc = np.zeros((len(x), 1)), 0
+        for j in range(0, len(k), B):
+            s = scores(x, k[j:j + B], visible[j:j + B])
+            new = np.maximum(m, s.max(1, keepdims=True))
+            acc = np.exp(m - new) * acc + np.exp(s - new) @ np.c_[
+                v[j:j + B], np.ones(len(s.T))]
+            m = new
+        o.append(acc[:, :-1] / acc[:, -1:])
+    return np.concatenate(o)
+
+
 def row_by_row(q, k, v, visible, B):
     return np.concatenate([at_once(x[None], k, v, visible, B) for x in q])
 
@@ -181,6 +197,7 @@ WRONG = {
         "all queries at once": (online, "all queries at once"),
         "row by row": (row_by_row, "not one query at a time"),
         "overflows": (in_tiles(unsafe), "overflows"),
+        "from zero": (from_zero, "may never be reached"),
         "hidden tile": (changed(finite=False), "−∞ less −∞"),
         "old total": (changed(shrink_l=False), "old total must shrink"),
         "old output": (changed(shrink_o=False), "old output must shrink"),
