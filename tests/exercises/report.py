@@ -25,7 +25,8 @@ def verdict(exercise, answer):
 def report(path, name):
     """Lines (good, text) for one exercise."""
     exercise = exercises(path)[name]
-    passes, says = verdict(exercise, run(cells(path)[name], name))
+    passes, says = verdict(
+        exercise, run(path, cells(path)[name], name))
     yield passes, f"solution: {says}"
     rights = [verdict(exercise, answer)[0]
               for answer in answers(path).RIGHT[name]]

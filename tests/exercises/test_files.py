@@ -192,3 +192,12 @@ def test_grafting_takes_answers_and_nothing_else(folder):
             assert mine.source == theirs.source
             assert name_of(theirs) or (
                 mine.get("outputs") == theirs.get("outputs"))
+
+
+def test_the_report_prints_the_matrix_of_an_exercise():
+    sys.path.insert(0, str(ROOT / "tests"))
+    from exercises.report import PAIRS, report
+    path, name = next(pair for pair in PAIRS if pair[1] == "state_by_hand")
+    lines = list(report(path, name))
+    assert all(good for good, _ in lines) and len(lines) >= 7
+    assert lines[0][1] == "solution: state_by_hand: correct."
