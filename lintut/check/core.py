@@ -1,9 +1,9 @@
 """How an answer is run, compared and understood.
 
 An exercise has a name and `judge(answer)`, which returns a line or raises
-`Wrong`.  The kinds: `Value`, a number or a few; `Function`, code that is run on
-cases, and `Property`, code whose results are random; `Counterexample`, an input
-that must expose a wrong implementation.
+`Wrong`.  The kinds: `Value`, a number or a few; `Function`, code that is run
+on cases, and `Property`, code whose results are random; `Counterexample`, an
+input that must expose a wrong implementation.
 """
 
 import contextlib

@@ -46,8 +46,8 @@ def main():
             print(f"  {'✔' if good else '✘'} {text}")
             bad += not good
         wrong += len(answers(path).WRONG[name])
-    print(f"\n{len(PAIRS)} exercises in {len({p for p, _ in PAIRS})} chapters, "
-          f"{wrong} wrong answers, {bad} not as they should be")
+    print(f"\n{len(PAIRS)} exercises in {len({p for p, _ in PAIRS})} "
+          f"chapters, {wrong} wrong answers, {bad} not as they should be")
     return bad > 0
 
 
