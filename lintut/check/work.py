@@ -42,20 +42,24 @@ class Memory:
 
 @dataclass(frozen=True)
 class Operations:
-    """At most `calls` NumPy operations and `flops` in products."""
+    """At most `calls` NumPy operations, `flops` in products, and `entries`
+    that operations entry by entry give."""
     arguments: object
     says: str
     calls: float = np.inf
     flops: float = np.inf
+    entries: float = np.inf
 
     def judge(self, name, run):
-        Counted.calls = Counted.flops = 0
+        Counted.calls = Counted.flops = Counted.entries = 0
         with counting():
             run({key: x.view(Counted) if isinstance(x, np.ndarray) else x
                  for key, x in self.arguments().items()})
         for what, got, most in (
                 ("NumPy operations", Counted.calls, self.calls),
-                ("FLOPs in matrix products", Counted.flops, self.flops)):
+                ("FLOPs in matrix products", Counted.flops, self.flops),
+                ("entries of intermediate results", Counted.entries,
+                 self.entries)):
             if got > most:
                 raise Wrong(f"{name} gives the right result, but took "
                             f"{got:,} {what} where {most:,.0f} are enough. "
@@ -64,7 +68,7 @@ class Operations:
 
 class Counted(np.ndarray):
     """An array that counts what is done with it, and with what comes of it."""
-    calls = flops = 0
+    calls = flops = entries = 0
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **keywords):
         inputs = [x.view(np.ndarray) if isinstance(x, Counted) else x
@@ -77,6 +81,7 @@ class Counted(np.ndarray):
             keywords["where"] = keywords["where"].view(np.ndarray)
         result = getattr(ufunc, method)(*inputs, **keywords)
         Counted.calls += 1
+        Counted.entries += np.size(result)
         if ufunc.signature:                 # matmul, vecdot and their like
             Counted.flops += 2 * np.size(result) * np.shape(inputs[0])[-1]
         if out is not None:

@@ -117,6 +117,16 @@ def growing(q, k, v, w):
     return o
 
 
+def growing_sums(q, k, v, w):
+    """The same, entry by entry: no product that could be counted."""
+    o = np.empty_like(v)
+    for t in range(len(v)):
+        s = (k[:t + 1] * q[t]).sum(1) / np.sqrt(q.shape[1])
+        s[:-w] = -np.inf
+        o[t] = (softmax(s)[:, None] * v[:t + 1]).sum(0)
+    return o
+
+
 WINDOWS = {
     "w + 1": (rows(lambda i, w: i - w), "w + 1 keys"),
     "w - 1": (rows(lambda i, w: i - w + 2), "w − 1 keys: one is missing"),
@@ -416,6 +426,8 @@ WRONG = {
         "keeps the oldest": (lambda q, k, v, w: rolling(
             q, k, v, w, lambda K, w: K[:w]), "keeps the oldest"),
         "never trimmed": (growing, "however long the text"),
+        "never trimmed, without products": (
+            growing_sums, "however long the text"),
         "the square": (lambda q, k, v, w: masked(q, k, v, band(len(q), w)),
                        "however long the text"),
     },
