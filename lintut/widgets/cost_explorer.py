@@ -15,8 +15,8 @@ LABELS = {
     "bigbird": "BigBird", "linformer": "Linformer", "linear": "linear",
     "performer": "Performer", "retention": "RetNet", "gla": "GLA",
     "delta": "DeltaNet", "gated_delta": "Gated DeltaNet",
-    "hybrid": "window + linear",
 }
+HYBRID = {"hybrid": "window + linear"}
 FORMS = {name: "chunkwise" for name in cost.RECURRENT_FAMILY} | {
     "flash": "blocked"}
 
@@ -42,8 +42,6 @@ def _formulas():
     """The formulas of `lintut.cost`, causal where a mechanism can be."""
     result = {}
     for name, label in LABELS.items():
-        if name == "hybrid":
-            continue
         mechanism = cost.MECHANISMS["softmax" if name == "flash" else name]
         form = mechanism.forms[FORMS.get(name, next(iter(mechanism.forms)))]
         step = mechanism.step
@@ -59,10 +57,14 @@ def _formulas():
             step_products=step and step.products,
             step_other=step and step.other, step_moved=step and step.moved,
             state=step and step.state)
-    result["hybrid"] = dict(
-        label=LABELS["hybrid"], dash=palette.MECHANISMS["hybrid"][2],
-        halves=[result["sliding_window"], result["linear"]])
     return result
+
+
+def _with_hybrid(formulas):
+    """… and a hybrid's: half of the heads follow each of its rules."""
+    return formulas | {"hybrid": dict(
+        label=HYBRID["hybrid"], dash=palette.MECHANISMS["hybrid"][2],
+        halves=[formulas["sliding_window"], formulas["linear"]])}
 
 
 def _half(**settings):
@@ -81,7 +83,7 @@ class CostExplorer(Widget):
     ----------
     metric : what is drawn against N: "prefill_flops", "bytes_moved",
         "decode_flops", "decode_bytes" or "state_bytes"
-    shown : the mechanisms drawn, of `LABELS`
+    shown : the mechanisms drawn, of `LABELS`, or "hybrid"
     dtype : of `lintut.cost.DTYPES`
     **sizes : N, d, d_v, heads, batch, r, w, m, C
     """
@@ -104,23 +106,23 @@ class CostExplorer(Widget):
         if unknown:
             raise ValueError(f"sizes must be among {', '.join(allowed)}; "
                              f"{sorted(unknown)} is not")
-        for name, value, known in (("shown", shown, LABELS),
+        for name, value, known in (("shown", shown, LABELS | HYBRID),
                                    ("metric", [metric], METRICS)):
             if set(value) - set(known):
                 raise ValueError(f"{name} must be of {', '.join(known)}; "
                                  f"it is {value!r}")
         super().__init__(
             sizes=FIXED | allowed | sizes, metric=metric, dtype=dtype,
-            shown=list(shown), formulas=_formulas(),
+            shown=list(shown), formulas=_with_hybrid(_formulas()),
             dtypes=dict(cost.DTYPES), presets=PRESETS)
         self.costs()                    # refuses what cost.of refuses
 
     def costs(self):
         """{mechanism: Cost} at the present sizes."""
-        return {name: _half(**self.sizes, dtype=self.dtype)
-                if name == "hybrid" else cost.of(
-                    name, FORMS.get(name), **self.sizes, dtype=self.dtype,
-                    causal=name != "linformer") for name in LABELS}
+        return {name: cost.of(
+            name, FORMS.get(name), **self.sizes, dtype=self.dtype,
+            causal=name != "linformer") for name in LABELS} | {
+                "hybrid": _half(**self.sizes, dtype=self.dtype)}
 
     def summary(self):
         return {"N": self.sizes["N"], "metric": self.metric}
@@ -128,7 +130,7 @@ class CostExplorer(Widget):
     def still(self):
         rows = []
         for name, c in self.costs().items():
-            rows.append([LABELS[name]] + [
+            rows.append([(LABELS | HYBRID)[name]] + [
                 "none" if getattr(c, key) is None else c.text(key)
                 for key in METRICS])
         s = self.sizes
