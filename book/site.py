@@ -6,6 +6,9 @@ import re
 import shutil
 from pathlib import Path
 
+from pybtex.plugin import register_plugin
+from pybtex.style.formatting.unsrt import Style as UnsrtStyle
+from pybtex.style.labels import BaseLabelStyle
 from sphinx.util import logging
 
 from book import packages
@@ -176,6 +179,30 @@ def disconnect_thebe(app):
         app.events.listeners[name] = [
             listener for listener in listeners
             if listener.handler.__module__ != "sphinx_thebe"]
+
+
+# -- papers -----------------------------------------------------------------
+
+class AuthorYear(BaseLabelStyle):
+    """Labels as the citations say them: "Yang et al., 2024a"."""
+
+    def format_labels(self, entries):
+        for entry in entries:
+            names = [" ".join(map(str, person.prelast_names
+                                  + person.last_names))
+                     for person in entry.persons["author"]]
+            names = (names if len(names) < 2 else [" and ".join(names)]
+                     if len(names) == 2 else [f"{names[0]} et al."])
+            yield f"{names[0]}, {entry.fields['year']}"
+
+
+class Papers(UnsrtStyle):
+    """Papers by author and year, each under such a label."""
+    default_sorting_style = "author_year_title"
+    default_label_style = AuthorYear
+
+
+register_plugin("pybtex.style.formatting", "author_year", Papers)
 
 
 def setup(app):

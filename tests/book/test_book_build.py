@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from docutils import nodes
+from pybtex.database import parse_file
 
 from book import figures, maths, site
 from small_book import ROOT, build, small_source
@@ -109,6 +110,15 @@ def test_equations_are_numbered_by_chapter(small):
     assert '<span class="eqno">(1.1)</span>' in page
     assert '<span class="eqno">(1.2)</span>' in page
     assert re.search(r'href="#equation-eq-state">\(1\.1\)</a>', page)
+
+
+def test_no_two_papers_have_one_label():
+    entries = parse_file(ROOT / "references.bib").entries
+    labels = dict(zip(entries, site.AuthorYear().format_labels(
+        entries.values())))
+    assert labels["yang2024gla"] == "Yang et al., 2024a"
+    assert labels["bischof1987"] == "Bischof and Van Loan, 1987"
+    assert len(set(labels.values())) == len(labels)
 
 
 def test_solutions_have_a_title_of_their_own():
