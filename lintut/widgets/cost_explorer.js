@@ -244,27 +244,26 @@ function render({ model, el }) {
       h("li", {}, `◯ From N = ${tokens(N)} on, ${formulas[cheaper].label} ` +
                   `takes less than ${formulas[dearer].label}.`)));
     if (!found.length) {
-      crossings.append(h("li", {}, "No curve crosses softmax's."));
+      crossings.append(h("li", {}, "No two curves cross."));
     }
   }
 
-  /** Where each drawn curve crosses softmax's. */
+  /** Where two of the drawn curves cross. */
   function meetings(curves, Ns, at) {
-    const base = curves.find(({ name }) => name === "softmax");
     const found = [];
-    for (const curve of base ? curves : []) {
-      if (curve === base) continue;
+    curves.forEach((first, place) => curves.slice(0, place).forEach((other) => {
       for (let i = 1; i < Ns.length; i++) {
-        const was = Math.sign(base.y[i - 1] - curve.y[i - 1]);
-        const now = Math.sign(base.y[i] - curve.y[i]);
+        const was = Math.sign(other.y[i - 1] - first.y[i - 1]);
+        const now = Math.sign(other.y[i] - first.y[i]);
         if (was * now >= 0) continue;
-        const [a, b] = [at("softmax"), at(curve.name)];
+        const [a, b] = [at(other.name), at(first.name)];
         const N = crossing(a, b, Ns[i - 1], Ns[i]);
-        found.push({ N, y: b(N), cheaper: now > 0 ? curve.name : "softmax",
-                     dearer: now > 0 ? "softmax" : curve.name });
+        const [cheaper, dearer] = now > 0 ? [first, other] : [other, first];
+        found.push({ N, y: b(N), cheaper: cheaper.name,
+                     dearer: dearer.name });
       }
-    }
-    return found;
+    }));
+    return found.sort((a, b) => a.N - b.N);
   }
 
   root.append(

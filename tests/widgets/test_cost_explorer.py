@@ -61,6 +61,20 @@ def test_the_table_and_the_crossings(live):
         page.locator(".lt-reads").inner_text())
 
 
+def test_any_two_curves_may_cross(live):
+    page = live(CostExplorer(N=2048, metric="prefill_flops", w=256,
+                             shown=("sliding_window", "gla", "hybrid")))
+    said = page.locator(".lt-reads").inner_text()
+    N = cost.crossover(
+        lambda N: cost.of("sliding_window", N=N, d=64, w=256).prefill_flops,
+        lambda N: cost.of("gla", "chunkwise", N=N, d=64).prefill_flops)
+    assert f"From N = {N:,} on, GLA takes less than window" in said
+    assert "softmax" not in said and "window + linear" in said
+    page = live(CostExplorer(N=2048, metric="state_bytes",
+                             shown=("linear", "retention")))
+    assert page.locator(".lt-reads").inner_text() == "No two curves cross."
+
+
 @pytest.mark.parametrize("typed", ["", "0", "-3", "many", "1e9", "2.5",
                                    "99999999999"])
 def test_bad_sizes_are_refused_in_place(live, typed):
