@@ -1,6 +1,6 @@
 """How many associations does a linear state hold once its keys are learned?
 
-    python -m lintut.experiments.retrieval [--out FILE] [--quick]
+    python -m lintut.experiments.retrieval [--out FILE] [--large | --quick]
 
 A sequence of T tokens, each a key (one of n) with a value (one of n, one-hot)
 is written into a state; then one of its keys is asked for.  The embedding of
@@ -19,30 +19,35 @@ asks for the key's latest value ("repeated").
 No state is built: o is a weighted sum of values, and the weights are enough.
 """
 
-import argparse
-import sys
-import time
+from lintut.experiments import training
+from lintut.experiments.model import torch
 
-from lintut._optional import require
-from lintut.bench import record
-
-torch = require("torch", "kernels", "lintut.experiments.retrieval")
 nn = torch.nn
 
+WHAT = "retrieval loss, 0.5 |o - v|^2, against the number S of keys"
 D, BATCH, TEST_EVERY, TEST_SEQUENCES, ENOUGH = 64, 32, 100, 20, 0.001
 
-# (update, keys, φ, the values of n)
+# (update, keys, φ, the values of S, seeds)
+THREE = [1, 2, 3]
 POINTS = [
-    ("sum", "unique", "elu+1", (20, 40, 60, 100, 200)),
-    ("sum", "unique", "dpfp-1", (20, 60, 100, 200)),
-    ("sum", "unique", "favor+64", (20, 100)),
-    ("sum", "repeated", "dpfp-1", (20, 60, 100)),
-    ("delta", "repeated", "dpfp-1", (20, 60, 100)),
-    ("delta", "repeated", "elu+1", (20, 60, 100)),
-    ("sum", "unique", "dpfp-3", (200,)),
-    ("sum", "unique", "elu+1", (600,)),
+    ("sum", "unique", "elu+1", [20, 40, 60, 100, 200], THREE),
+    ("sum", "unique", "dpfp-1", [20, 60, 100, 200], THREE),
+    ("sum", "unique", "dpfp-3", [200], THREE),
+    ("sum", "unique", "favor+64", [20, 100], THREE),
+    ("sum", "repeated", "dpfp-1", [20, 60, 100], THREE),
+    ("delta", "repeated", "dpfp-1", [20, 60, 100], THREE),
+    ("delta", "repeated", "elu+1", [20, 60], THREE),
+    ("sum", "unique", "elu+1", [600], [1]),
 ]
-QUICK = [(update, keys, φ, (6,)) for update, keys, φ, _ in POINTS[:7]]
+DEFAULT = {"points": POINTS, "steps": 1000, "patience": 5, "d": D,
+           "batch": BATCH, "learning_rate": 0.001, "enough": ENOUGH,
+           "test": f"{TEST_SEQUENCES} sequences of S tokens every "
+                   f"{TEST_EVERY} steps; the last test is recorded"}
+LARGE = {"steps": 7000, "patience": 10, "points": [
+    (update, keys, φ, [20, 40, 60, 100, 200, 400, 600], THREE)
+    for update, keys, φ, *_ in POINTS[:7]]}
+QUICK = {"points": [(*point[:3], [6], [1]) for point in POINTS[:7]],
+         "steps": 3}
 
 
 def features(name, x, rows=None):
@@ -139,15 +144,22 @@ def test(model, n, repeated):
     return float(torch.stack(losses).mean())
 
 
-def train(n, update, keys, φ, steps, patience, seed=1):
-    """Train one model; a row of the record."""
-    torch.manual_seed(seed)
-    repeated = keys == "repeated"
+def points(settings):
+    return [{"update": update, "keys": keys, "feature_map": φ, "S": S,
+             "seed": seed}
+            for update, keys, φ, sizes, seeds in settings["points"]
+            for S in sizes for seed in seeds]
+
+
+def work(settings, point):
+    """Train one model until it has learned or stopped learning."""
+    n, repeated = point["S"], point["keys"] == "repeated"
     length = 2 * n if repeated else n
-    model, began = Retrieval(n, φ, update), time.perf_counter()
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    model = Retrieval(n, point["feature_map"], point["update"])
+    optimiser = torch.optim.Adam(model.parameters(),
+                                 lr=settings["learning_rate"])
     best, strikes, step, loss = float("inf"), 0, 0, None
-    while step < steps and strikes <= patience:
+    while step < settings["steps"] and strikes <= settings["patience"]:
         step += 1
         ks, vs = draw(n, length, repeated, BATCH)
         asked = ks.gather(1, torch.randint(length, (BATCH, 1)))
@@ -156,60 +168,20 @@ def train(n, update, keys, φ, steps, patience, seed=1):
         optimiser.zero_grad()
         error.backward()
         optimiser.step()
-        if step % TEST_EVERY == 0 or step == steps:
+        if step % TEST_EVERY == 0 or step == settings["steps"]:
             loss = test(model, n, repeated)
             if loss <= ENOUGH:
                 break
             strikes = 0 if loss < best else strikes + 1
             best = min(best, loss)
-    return {"update": update, "keys": keys, "feature_map": φ, "S": n,
-            "loss": round(loss, 5), "steps": step,
+    return {"loss": round(loss, 5), "steps": step,
             "stopped": ("solved" if loss <= ENOUGH else "no progress"
-                        if strikes > patience else "step limit"),
-            "seconds": round(time.perf_counter() - began, 1)}
-
-
-def run(points=POINTS, steps=1000, patience=5, out=None):
-    """Every point, with its progress printed; the record, saved on the way."""
-    torch.set_num_threads(1)
-    result = record.header(
-        "retrieval loss, 0.5 |o - v|^2, against the number S of keys",
-        threads=1, load=record.load())
-    result["command"] = " ".join(
-        ["python -m lintut.experiments.retrieval", *sys.argv[1:]])
-    result["settings"] = {
-        "d": D, "batch": BATCH, "learning_rate": 0.001, "seed": 1,
-        "most_steps": steps, "patience": patience, "enough": ENOUGH,
-        "test": f"{TEST_SEQUENCES} sequences of S tokens every "
-                f"{TEST_EVERY} steps; the last test is recorded"}
-    result["rows"] = []
-    for update, keys, φ, sizes in points:
-        for n in sizes:
-            row = train(n, update, keys, φ, steps, patience)
-            result["rows"].append(row)
-            print("{update:5}  {keys:8}  {feature_map:8}  S = {S:3}   loss "
-                  "{loss:.4f}   {steps:5} steps  {seconds:6.1f} s  ({stopped})"
-                  .format(**row), flush=True)
-            if out:
-                record.save(result, out)
-    return result
+                        if strikes > settings["patience"] else "step limit")}
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(
-        prog="python -m lintut.experiments.retrieval",
-        description="Schlag et al.'s retrieval experiment, on one thread.")
-    parser.add_argument("--out", metavar="FILE", help="write it as JSON")
-    parser.add_argument("--steps", type=int, default=1000,
-                        help="most training steps a point (default 1000)")
-    parser.add_argument("--patience", type=int, default=5, help="tests "
-                        "without a better loss before stopping (default 5)")
-    parser.add_argument("--quick", action="store_true", help="S = 6 only")
-    chosen = parser.parse_args(arguments)
-    run(QUICK if chosen.quick else POINTS, chosen.steps, chosen.patience,
-        chosen.out)
-    if chosen.out:
-        print(f"recorded in {chosen.out}")
+    return training.command("retrieval", WHAT, points, work, DEFAULT, LARGE,
+                            QUICK, arguments)
 
 
 if __name__ == "__main__":

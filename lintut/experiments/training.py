@@ -33,7 +33,7 @@ IGNORE = -100
 WARM_UP = 50            # steps
 
 # Settings that say which points there are, and change none of them.
-PLAN = ("mechanisms", "widths", "seeds")
+PLAN = ("mechanisms", "widths", "seeds", "points")
 
 
 def device():
