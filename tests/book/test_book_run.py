@@ -31,6 +31,16 @@ def write(path, *cells):
     return path
 
 
+@pytest.mark.parametrize(
+    "path", NOTEBOOKS, ids=lambda path: "/".join(path.parts[-2:]))
+def test_code_fits_a_page(path):
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "code":
+            lines = cell.source.splitlines() or [""]
+            assert len(lines) <= 25, cell.source
+            assert max(map(len, lines)) <= 79, cell.source
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_stored_notebook_is_normal(path):
     notebook = nbformat.read(path, as_version=4)

@@ -87,13 +87,11 @@ def test_the_table_lists_and_judges_every_claim():
         assert anchor == slug.replace(" ", "-")
 
 
-def test_cells_fit_a_page_and_were_run_in_order_without_errors():
+def test_cells_were_run_in_order_without_errors():
     cells = code(NOTEBOOK.cells)
     assert [cell.execution_count for cell in cells] == list(
         range(1, len(cells) + 1))
     for cell in cells:
-        lines = cell.source.splitlines()
-        assert len(lines) <= 25 and max(map(len, lines)) <= 79, cell.source
         for output in cell.outputs:
             assert output.output_type != "error", cell.source
             assert output.get("name") != "stderr", cell.source

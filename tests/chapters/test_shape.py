@@ -44,25 +44,6 @@ def test_every_cell_was_run_in_order_without_errors(chapter):
             assert output.get("name") != "stderr", cell.source
 
 
-def test_code_fits_a_page(chapter):
-    for cell in code(chapter):
-        lines = cell.source.splitlines()
-        assert len(lines) <= 25, cell.source
-        assert max(map(len, lines)) <= 79, cell.source
-
-
-def test_functions_that_are_shown_fit_a_page(chapter):
-    for cell in code(chapter):
-        if not cell.source.startswith("lintut.source("):
-            continue
-        for output in cell.outputs:
-            text = output.get("text") or output["data"]["text/plain"]
-            lines = [line for line in text.rstrip().splitlines()
-                     if not line.startswith(("#", "@"))]
-            assert len(lines) <= 25, cell.source
-            assert max(map(len, lines)) <= 79, cell.source
-
-
 def test_every_displayed_equation_has_a_label_of_this_chapter(chapter):
     number = re.match(r"# (\d+)", chapter.cells[0].source).group(1)
     displayed = re.findall(r"^\$\$\n[^$]+\n\$\$(.*)$", text(chapter), flags=re.M)
