@@ -161,7 +161,7 @@ function render({ model, el }) {
       caption: "Every mechanism at these sizes, one layer. – means that it " +
                "cannot decode causally as it stands.",
       head: [["", { text: "sequence", span: 2 }, { text: "one decode step",
-              span: 2 }, "between steps"],
+              span: 2 }, "kept"],
              ["", "FLOPs", "bytes", "FLOPs", "bytes", "state"]],
       body: Object.entries(model.get("formulas")).map(([name, { label }]) =>
         [label, ...Object.entries(METRICS).map(([key, [, unit]]) =>
