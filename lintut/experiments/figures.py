@@ -32,7 +32,12 @@ ZOOLOGY = {"attention": 1.0, "gated convolution": 0.7, "RWKV": 0.37}
 
 def show(name):
     """Draw one figure on the page, below where its record comes from."""
-    draw, file = FIGURES[name]
+    present(*FIGURES[name], provenance)
+
+
+def present(draw, file, provenance):
+    """Draw a record's figure, below where it comes from; or say it is missing.
+    """
     record = recorded(file)
     if record is None:
         print(f"results/{file} is not here: see the book's page")

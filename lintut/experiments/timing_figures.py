@@ -11,7 +11,7 @@ of the papers, which are named as theirs.
 import numpy as np
 
 from lintut import cost, plots
-from lintut.experiments import recorded
+from lintut.experiments.figures import present
 from lintut.plots import Series
 
 NAMES = {"softmax": "KV cache", "recomputed": "no cache",
@@ -25,13 +25,7 @@ LINFORMER = {512: 1.5, 4096: 3.4, 65_536: 20}
 
 def show(name):
     """Draw one figure on the page, below where its record comes from."""
-    draw, file = FIGURES[name]
-    record = recorded(file)
-    if record is None:
-        print(f"results/{file} is not here: see the book's page")
-        return
-    print(provenance(record))
-    plots.show(*draw(record))
+    present(*FIGURES[name], provenance)
 
 
 def provenance(record):
