@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .carried import carried
 from .core import Case, Counterexample, Function, Mistake, Value
 from .work import Memory, Operations
 
@@ -77,27 +78,6 @@ def fades_after(q, k, v, gamma, S):
 
 def fades_from_start(q, k, v, gamma, S):
     return retained(q, faded(k, gamma ** np.arange(len(v))), v, 1.0, S)
-
-
-def state_unfaded(q, k, v, gamma, S):
-    o, end = retained(q, k, v, gamma, 0 * S)
-    return o + q @ S, end + S
-
-
-def from_nothing(q, k, v, gamma, S):
-    return retained(q, k, v, gamma, 0 * S)
-
-
-def returns_own(q, k, v, gamma, S):
-    return retained(q, k, v, gamma, S)[0], from_nothing(q, k, v, gamma, S)[1]
-
-
-def returns_old(q, k, v, gamma, S):
-    return retained(q, k, v, gamma, S)[0], S.copy()
-
-
-def scaled(q, k, v, gamma, S):
-    return retained(q / q.shape[1] ** 0.5, k, v, gamma, S)
 
 
 def divided(q, k, v, gamma, S):
@@ -240,16 +220,7 @@ RULE = (
     Mistake("each record is weighed by γ to the power of its own position, "
             "counted from the start: the newest counts least.",
             fades_from_start),
-    Mistake("the tokens are right; the state to start from does not fade.",
-            state_unfaded),
-    Mistake("it starts from zero, whatever state it is given.",
-            from_nothing),
-    Mistake("the outputs are right; the returned state holds the new tokens "
-            "alone.", returns_own),
-    Mistake("the outputs are right; the returned state is the one that was "
-            "given.", returns_old),
-    Mistake("the queries are divided by √d: retention takes q and k as they "
-            "are.", scaled),
+    *carried(retained),
     Mistake("the outputs are divided by the sum of the weights: retention "
             "has no denominator.", divided),
 )

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .carried import carried
 from .core import Case, Function, Mistake, Value
 from .work import Memory, Operations
 
@@ -67,27 +68,6 @@ def averaged(q, k, v, alpha, S):
     return steps(q, (1 - alpha) * k, v, alpha, S)
 
 
-def state_unfaded(q, k, v, alpha, S):
-    o, end = gated(q, k, v, alpha, 0 * S)
-    return o + q @ S, end + S
-
-
-def from_nothing(q, k, v, alpha, S):
-    return gated(q, k, v, alpha, 0 * S)
-
-
-def returns_own(q, k, v, alpha, S):
-    return gated(q, k, v, alpha, S)[0], from_nothing(q, k, v, alpha, S)[1]
-
-
-def returns_old(q, k, v, alpha, S):
-    return gated(q, k, v, alpha, S)[0], S.copy()
-
-
-def scaled(q, k, v, alpha, S):
-    return gated(q / q.shape[1] ** 0.5, k, v, alpha, S)
-
-
 def everywhere(x):
     """One gate a token, for all channels."""
     return lambda alpha: np.broadcast_to(x(alpha), alpha.shape)
@@ -126,16 +106,7 @@ RULE = (
             "this rule writes it in full.", averaged),
     Mistake("the state forgets by 1 − α. A gate of 1 keeps everything.",
             other_gates(lambda a: 1 - a)),
-    Mistake("the tokens are right; the state to start from does not fade.",
-            state_unfaded),
-    Mistake("it starts from zero, whatever state it is given.",
-            from_nothing),
-    Mistake("the outputs are right; the returned state holds the new tokens "
-            "alone.", returns_own),
-    Mistake("the outputs are right; the returned state is the one that was "
-            "given.", returns_old),
-    Mistake("the queries are divided by √d: this rule takes q and k as they "
-            "are.", scaled),
+    *carried(gated),
 )
 
 # -- padding ------------------------------------------------------------------
