@@ -33,8 +33,8 @@ def provenance(record):
     versions, hardware = record["versions"], record["hardware"]
     return (f"{record['command']}\n"
             f"{record['date']}, torch {versions['torch']}, NumPy "
-            f"{versions['numpy']}; one thread of\n{hardware['cpu']},\n"
-            f"where {hardware['load']:g} processes wanted to run before")
+            f"{versions['numpy']}; load before: {hardware['load']:g}\n"
+            f"one thread of {hardware['cpu']}")
 
 
 def columns(record, field):
