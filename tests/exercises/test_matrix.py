@@ -23,6 +23,10 @@ CHAPTERS = sorted((ROOT / "exercises" / "solutions").glob("*.ipynb"))
 sys.path.insert(0, str(ROOT / "tests"))
 
 
+KIND = re.compile(r"^\*(By hand|Choice|Prediction|Function|Mend|Input"
+                  r"|Experiment|Kernel), (easy|medium|hard)\.\*$", re.M)
+
+
 def number(path):
     return int(path.name[:2])
 
@@ -133,6 +137,7 @@ def test_the_two_notebooks_differ_in_their_answers_alone(path):
             names.append(name_of(a))
             # the build fails over a section that is not there
             assert f"](/chapters/{path.name}#" in task, task
+            assert KIND.search(task), task
         else:
             assert a.source == b.source
         assert not b.get("outputs") and b.get("execution_count") is None
