@@ -47,9 +47,16 @@ def check_notebook(app, docname, content):
 
 
 def name_solutions(app, docname, content):
-    """A solved notebook differs from the reader's in its title too."""
+    """A solved notebook differs from the reader's in its first cell too."""
     if docname.startswith("exercises/solutions/"):
-        content[0] = content[0].replace('"# Exercises ', '"# Solutions ', 1)
+        notebook = json.loads(content[0])
+        first = notebook["cells"][0]
+        text = "".join(first["source"]).replace("# Exercises", "# Solutions", 1)
+        first["source"] = re.sub(
+            r"Write your answer into.*?at\s+once\.", "Below each question one "
+            "right answer is folded; the check passes others too.", text,
+            count=1, flags=re.S)
+        content[0] = json.dumps(notebook)
 
 
 def _fault(cell):

@@ -121,13 +121,16 @@ def test_no_two_papers_have_one_label():
     assert len(set(labels.values())) == len(labels)
 
 
-def test_solutions_have_a_title_of_their_own():
-    for name, title in (("exercises/06-recurrence", "# Exercises 6"),
-                        ("exercises/solutions/06-recurrence",
-                         "# Solutions 6")):
-        content = [(ROOT / f"{name}.ipynb").read_text()]
+def test_solutions_have_an_opening_of_their_own():
+    for path in (ROOT / "exercises").rglob("*.ipynb"):
+        name = path.relative_to(ROOT).with_suffix("").as_posix()
+        content = [path.read_text()]
         site.name_solutions(None, name, content)
-        assert f'"{title}: ' in content[0]
+        text = "".join(json.loads(content[0])["cells"][0]["source"])
+        solved = "solutions" in name
+        assert text.startswith("# Solutions " if solved else "# Exercises ")
+        assert ("Write your answer" in text) != solved
+        assert ("one right answer is folded" in text) == solved
 
 
 def test_pages_name_no_other_host(small):
