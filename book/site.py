@@ -53,9 +53,9 @@ def name_solutions(app, docname, content):
         first = notebook["cells"][0]
         text = "".join(first["source"]).replace("# Exercises", "# Solutions", 1)
         first["source"] = re.sub(
-            r"Write your answer into.*?at\s+once\.", "Below each question one "
-            "right answer is folded; the check passes others too.", text,
-            count=1, flags=re.S)
+            r"Write your answer into.*?at\s+once\.(\s+An answer is stopped"
+            r"[^.]*\.)?", "Below each question one right answer is folded; the "
+            "check passes others too.", text, count=1, flags=re.S)
         content[0] = json.dumps(notebook)
 
 

@@ -130,6 +130,7 @@ def test_solutions_have_an_opening_of_their_own():
         solved = "solutions" in name
         assert text.startswith("# Solutions " if solved else "# Exercises ")
         assert ("Write your answer" in text) != solved
+        assert "stopped" not in text or not solved
         assert ("one right answer is folded" in text) == solved
 
 
