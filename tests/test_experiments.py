@@ -13,10 +13,12 @@ from lintut.experiments import recorded
 torch = pytest.importorskip("torch")
 
 from lintut.experiments import (                            # noqa: E402
-    copy_task, distance, figures, model, mqar, overwrite, training)
+    copy_task, distance, figures, model, mqar, overwrite, retrieval,
+    training)
 
 MODULES = {"mqar": mqar, "distance": distance, "overwrite": overwrite,
            "copy": copy_task}
+ALL = {**MODULES, "retrieval": retrieval}
 IGNORE = training.IGNORE
 
 
@@ -174,9 +176,9 @@ def test_it_learns_and_repeats_itself():
 
 # ---- the runner ----
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", ALL)
 def test_a_quick_run_and_its_second(name, tmp_path, capsys, monkeypatch):
-    module, out = MODULES[name], tmp_path / "record.json"
+    module, out = ALL[name], tmp_path / "record.json"
     monkeypatch.setattr("sys.argv", ["x", "--quick"])
     record = module.main(["--quick", "--out", str(out)])
     settings = {**module.DEFAULT, **module.QUICK}
@@ -196,16 +198,18 @@ def test_a_quick_run_and_its_second(name, tmp_path, capsys, monkeypatch):
     with pytest.raises(SystemExit, match="other settings"):
         module.main(["--out", str(out)])
     assert json.loads(out.read_text()) == saved
-    total = len(record["rows"])
-    assert f"{total} of {total} points are there" in capsys.readouterr().out
+    total, printed = len(record["rows"]), capsys.readouterr().out
+    assert f"[{20 * '#'}] {total}/{total}" in printed
+    assert f"{total} of {total} points are there" in printed
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", ALL)
 def test_a_preset_changes_settings_that_there_are(name):
-    module = MODULES[name]
+    module = ALL[name]
     assert set(module.LARGE) | set(module.QUICK) <= set(module.DEFAULT)
     large = {**module.DEFAULT, **module.LARGE}
-    assert len(large["seeds"]) >= 3
+    assert len({point["seed"] for point in module.points(large)}) >= 3
+    assert large["steps"] > module.DEFAULT["steps"]
     assert large.get("pairs", [0])[-1] <= large.get("keys", 0)
     assert 2 * max(np.ravel(large.get("facts", 0))) <= large.get("keys", 0)
 
@@ -234,6 +238,28 @@ def test_only_the_missing_point_is_trained(tmp_path):
     points.append({"mechanism": "c", "seed": 0})    # a longer plan
     rows = run(seeds=3)["rows"]
     assert [row["accuracy"] for row in rows] == [1, 2, 5, 4, 6]
+
+
+def test_an_interrupted_run_keeps_its_rows_and_goes_on(tmp_path):
+    points, stop = [{"seed": seed} for seed in range(5)], [3]
+
+    def work(settings, point):
+        if point["seed"] in stop:
+            raise KeyboardInterrupt
+        return {"accuracy": point["seed"]}
+
+    def run():
+        return training.run("test", "what", {"steps": 1}, points, work,
+                            tmp_path / "r.json")
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    kept = json.loads((tmp_path / "r.json").read_text())["rows"]
+    assert [row["seed"] for row in kept] == [0, 1, 2]
+    stop.clear()
+    assert run()["rows"][:3] == kept
+    after = json.loads((tmp_path / "r.json").read_text())["rows"]
+    assert [row["seed"] for row in after] == [0, 1, 2, 3, 4]
 
 
 # ---- the figures ----
@@ -317,6 +343,41 @@ def test_a_record_is_whole(name):
     assert record["date"] and record["versions"]["torch"]
     assert record["hardware"]["cpu"] and record["hardware"]["threads"] == 1
     assert importlib.import_module(module.__name__).WHAT == record["what"]
+
+
+RECORDS = [*FILES.values(), "retrieval.json", "decode.json", "speedup.json",
+           "performer_error.json"]
+
+
+@pytest.mark.parametrize("file", RECORDS)
+def test_the_default_takes_ten_minutes_on_two_cores(file):
+    """By the processor time of its models, which run side by side.
+
+    The wall clock of these runs says what else the machine had to do.
+    """
+    record = recorded(file)
+    busy = [row["cpu_seconds"] for row in record["rows"]]
+    processes = record["hardware"]["processes"]
+    assert processes <= 2 and record["hardware"]["gpu"] is None
+    assert sum(busy) / processes < 600
+
+
+def test_two_processes_are_the_default(monkeypatch):
+    seen = []
+    monkeypatch.setattr(training, "run", lambda *args: seen.append(args[-1]))
+    monkeypatch.setattr(training.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(training, "device", lambda: "cpu")
+    for module in ALL.values():
+        module.main([])
+    assert seen == [2] * len(ALL)
+
+
+def test_two_processes_train_what_one_does():
+    runs = [copy_task.main(["--quick", "--jobs", jobs])["rows"]
+            for jobs in "12"]
+    for a, b in zip(*runs):
+        assert {k: v for k, v in a.items() if "seconds" not in k} == {
+            k: v for k, v in b.items() if "seconds" not in k}
 
 
 def rows(file, field):
