@@ -245,9 +245,28 @@ def decayed(fade="before", read="after", shift=0, chunk=None):
                 S = 0 * S
             a = alpha[min(max(t + shift, 0), len(v) - 1)][:, None]
             w = k[t][:, None] * v[t]
-            old, S = S, (a * S + w if fade == "before" else a * (S + w))
+            if fade == "mean":
+                w = (1 - a) * w
+            old, S = S, (a * (S + w) if fade == "after" else a * S + w)
             o[t] = q[t] @ {"after": S, "early": old, "unfaded": old + w}[read]
         return (o, S) if return_state else o
+    return mine
+
+
+def handed_on(old=True, new=True, C=32):
+    """Gated attention in chunks, with the fading of what goes on, (T, D)."""
+    def mine(q, k, v, alpha):
+        S, o = np.zeros((k.shape[1], v.shape[1]), v.dtype), np.empty_like(v)
+        for s in range(0, len(v), C):
+            logs = np.cumsum(np.log(alpha[s:s + C]), 0)
+            K, V = k[s:s + C], v[s:s + C]
+            for i in range(len(V)):
+                w = q[s + i] * np.exp(logs[i] - logs[:i + 1]) * K[:i + 1]
+                o[s + i] = (q[s + i] * np.exp(logs[i])) @ S + w.sum(1) @ V[
+                    :i + 1]
+            S = ((np.exp(logs[-1])[:, None] * S if old else S)
+                 + (K * np.exp(logs[-1] - logs) if new else K).T @ V)
+        return o
     return mine
 
 
@@ -273,12 +292,16 @@ def corrected(error="faded", strength="both", sign=-1, order="fade first",
         for t in range(len(v)):
             a, b = alpha[t], beta[t]
             faded = a * S if order == "fade first" else S
-            old = k[t] @ (faded if error == "faded" else S)
-            if error == "none":
-                old = 0 * old
+            old = (q if error == "by query" else k)[t] @ (
+                S if error == "unfaded" else faded)
+            old = {"none": 0, "twice": a}.get(error, 1) * old
             e = {"both": b * (v[t] + sign * old), "value": b * v[t] - old,
                  "old": v[t] - b * old, "none": v[t] - old,
                  "twice": b * b * (v[t] - old)}[strength]
+            if error == "cleared":
+                faded, e = (1 - b) * faded, b * v[t]
+            if error == "turned":
+                e = -e
             S = faded + k[t][:, None] * e
             S = S if order == "fade first" else a * S
             o[t] = S @ q[t] if transposed else q[t] @ S
@@ -289,6 +312,7 @@ def corrected(error="faded", strength="both", sign=-1, order="fade first",
 def test_the_plain_functions_are_right():
     assert verify.check(attention(), "softmax", causal=True).ok
     assert verify.check(decayed(), "gla").ok
+    assert verify.check(handed_on(), "gla").ok
     assert verify.check(corrected(), "gated_delta").ok
 
 
@@ -392,6 +416,27 @@ MISTAKES = {
     "gla, gate early": (decayed(shift=1), "gla", {}, "gate of token t+1"),
     "gla, chunks": (decayed(chunk=32), "gla", {},
                     "chunk of 32 starts from nothing"),
+    "gla, twice": (lambda q, k, v, alpha: decayed()(q, k, v, alpha ** 2),
+                   "gla", {}, "gate is applied twice"),
+    "gla, logs": (lambda q, k, v, alpha: decayed()(q, k, v, np.exp(alpha)),
+                  "gla", {}, "taken for a logarithm"),
+    "gla, mean": (decayed(fade="mean"), "gla", {}, "a running mean"),
+    "gla, old handed on": (handed_on(old=False), "gla", {},
+                           "chunk of 32 starts with is handed"),
+    "gla, new handed on": (handed_on(new=False), "gla", {},
+                           "what a chunk of 32 writes is handed"),
+    "one ahead": (attention(hide=lambda i, j: j > i + 1), "softmax",
+                  dict(causal=True), "the key after its own"),
+    "upside down": (attention(hide=lambda i, j: j < i), "softmax",
+                    dict(causal=True), "upside down"),
+    "old by query": (corrected(error="by query"), "gated_delta", {},
+                     "read with q, not with k"),
+    "old faded twice": (corrected(error="twice"), "gated_delta", {},
+                        "α is applied twice to what is read"),
+    "turned error": (corrected(error="turned"), "gated_delta", {},
+                     "wrong sign"),
+    "all cleared": (corrected(error="cleared"), "gated_delta", {},
+                    "whole state is multiplied by 1 − β"),
     "error unfaded": (corrected(error="unfaded"), "gated_delta", {},
                       "α is left out of the error"),
     "no error": (corrected(error="none"), "gated_delta", {},
@@ -486,6 +531,42 @@ def test_states_that_are_lost_by_halves():
         if how != "old":
             assert finding(report, "split and carry").passed is False
         assert words in report.mistake, report
+
+
+def test_a_state_only_taken_and_a_state_only_returned():
+    """Half of the two is tested too."""
+    from lintut.reference import delta
+
+    def takes(q, k, v, beta, initial_state=None):
+        return delta.recurrent(q, k, v, beta, initial_state=initial_state)
+
+    def ignores(q, k, v, beta, initial_state=None):
+        return delta.recurrent(q, k, v, beta)
+
+    def gives(q, k, v, beta, more=0):
+        o, S = delta.recurrent(q, k, v, beta, return_state=True)
+        return o, S + more * np.ones_like(S)
+
+    assert "none is returned" in finding(
+        verify.check(takes, "delta"), "state").says
+    assert "none is taken" in finding(
+        verify.check(gives, "delta"), "state").says
+    report = verify.check(ignores, "delta")
+    assert finding(report, "state").passed is False
+    assert "initial state is ignored" in report.mistake
+    report = verify.check(
+        lambda q, k, v, beta: gives(q, k, v, beta, .1), "delta")
+    assert [f.test for f in report.findings if f.passed is False] == ["state"]
+
+
+def test_a_constant_that_is_built_in_is_said():
+    from lintut.reference import retention
+    report = verify.check(lambda q, k, v: retention.recurrent(
+        q, k, v, .95), "retention")
+    assert not report.ok
+    assert "it should have gamma=0.9 built in" in report.called
+    assert "built in" not in verify.check(retention.recurrent,
+                                          "retention").called
 
 
 def test_one_row_of_many_is_seen():

@@ -21,6 +21,8 @@ found out by trying.
     comparing  row by row;  report  what was found
 """
 
+import numpy as np
+
 from . import detecting, manners, numerics, pairs, states, trials
 from .calling import LAYOUTS, Failed
 from .comparing import difference, parts
@@ -100,8 +102,13 @@ def _described(call):
         words.append("S as " + ("d_v×d" if call.turned else "d×d_v"))
     taken = [f"{name} as {theirs}" if theirs != name else name
              for name, theirs in call.theirs.items() if theirs]
-    return ", ".join(words) + ("; it takes " + ", ".join(taken)
-                               if taken else "")
+    # A constant that it cannot be told has to be built in.
+    fixed = [f"{name}={value:g}" for name, value in call.options.items()
+             if name in ("window", "gamma") and not call.takes(name)
+             and np.ndim(value) == 0]
+    return (", ".join(words) + ("; it takes " + ", ".join(taken)
+                                if taken else "")
+            + (f"; it should have {fixed[0]} built in" if fixed else ""))
 
 
 def _mistake(bench):

@@ -22,6 +22,11 @@ def mistakes(rule, options, chunks):
                    i, j, window, False), options, window))
         yield ("the query's own position is hidden from it.", _attention(
             lambda i, j: sees(i, j) & (i != j), options, window))
+        yield ("the mask is off by one: a query sees the key after its own.",
+               _attention(lambda i, j: sees(i, j) | (j == i + 1), options,
+                          window))
+        yield ("the mask is upside down: a query sees the keys after it.",
+               _attention(lambda i, j: sees(j, i), options, window))
     else:
         yield ("it is causal; what it claims to be is not (causal=False).",
                _attention(lambda i, j: _sees(i, j, window, True), options,

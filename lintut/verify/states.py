@@ -131,8 +131,14 @@ EVERY = (
             x[name][:1], x[name].shape) for name in "kv"}))))
 
 GATED = (
-    ("the gate is left out: nothing fades.", dict(step=lambda S, q, k, v, a,
-     b, t, m: right(S, q, k, v, np.ones_like(a), b, t, m))),
+    ("the gate is left out: nothing fades.",
+     dict(step=steps.regated(np.ones_like))),
+    ("the gate is applied twice in each step.",
+     dict(step=steps.regated(np.square))),
+    ("the gate is taken for a logarithm: the state is multiplied by its "
+     "exponential.", dict(step=steps.regated(np.exp))),
+    ("what is written is multiplied by 1 − the gate, as in a running mean; "
+     "this rule writes the whole of it.", dict(step=steps.running_mean)),
     ("the gate is applied after the write: the new token fades at once (one "
      "power too many).", dict(step=steps.fade_last)),
     ("the old state is read as it was before this step's gate (one power too "
@@ -154,11 +160,19 @@ DELTA = (
     ("β is applied twice.", dict(prepare=with_(
         beta=lambda x: x["beta"] ** 2))),
     ("the old value is added to the error, not taken away.",
-     dict(step=steps.adds_old)))
+     dict(step=steps.adds_old)),
+    ("the error has the wrong sign: it is the value less what is read.",
+     dict(step=steps.wrong_sign)),
+    ("the old value is read with q, not with k.",
+     dict(step=steps.old_by_query)),
+    ("the whole state is multiplied by 1 − β: the old value should go from "
+     "this key alone.", dict(step=steps.all_cleared)))
 
 GATED_DELTA = (
     ("α is left out of the error: it is taken from the state before it "
      "fades.", dict(step=steps.error_unfaded)),
+    ("α is applied twice to what is read for the error.",
+     dict(step=steps.old_faded_twice)),
     ("α and β are exchanged.", dict(prepare=with_(
         alpha=lambda x: x["beta"], beta=lambda x: x["alpha"]))))
 
@@ -183,6 +197,10 @@ LINEAR = (
     ("S of the initial state is ignored: the old values are missing above.",
      dict(begin=lambda S: S * (np.arange(S.shape[-1]) == S.shape[-1] - 1))))
 
+def fades(name):
+    return name in ("retention", "gla", "gated_delta")
+
+
 # (words, what makes the step for C, the rules it belongs to)
 CHUNKED = (
     ("each chunk of {C} starts from nothing: no state comes from the chunks "
@@ -191,7 +209,13 @@ CHUNKED = (
      lambda name: name == "linear"),
     ("the state at the start of a chunk of {C} is read without the fading "
      "inside the chunk.", steps.carried_unfaded,
-     lambda name: name in ("retention", "gla", "gated_delta")),
+     fades),
+    ("the state that a chunk of {C} starts with is handed to the next one "
+     "without the fading of the whole chunk.", lambda C: steps.handed_on(
+         C, True, False), fades),
+    ("what a chunk of {C} writes is handed to the next one without the "
+     "fading from there to the chunk's end.", lambda C: steps.handed_on(
+         C, False, True), fades),
     ("the errors of a chunk of {C} are taken from the state that it starts "
      "with: they need one another (the WY transform).", steps.errors_at_start,
      lambda name: name.endswith("delta")),

@@ -72,6 +72,42 @@ def adds_old(S, q, k, v, a, b, t, m):
     return S, read(S, q)
 
 
+def wrong_sign(S, q, k, v, a, b, t, m):
+    S = a * S
+    S = S - k * error(S, k, v, b, True)
+    return S, read(S, q)
+
+
+def old_by_query(S, q, k, v, a, b, t, m):
+    S = a * S
+    S = S + k * error(S, q, v, b, True)
+    return S, read(S, q)
+
+
+def all_cleared(S, q, k, v, a, b, t, m):
+    S = (1 - b) * a * S + k * b * v
+    return S, read(S, q)
+
+
+def old_faded_twice(S, q, k, v, a, b, t, m):
+    S = a * S
+    S = S + k * error(a * S, k, v, b, True)
+    return S, read(S, q)
+
+
+def running_mean(S, q, k, v, a, b, t, m):
+    S = a * S
+    S = S + (1 - a) * k * error(S, k, v, b, m["delta"])
+    return S, read(S, q)
+
+
+def regated(change):
+    """The right lines, with another gate."""
+    def step(S, q, k, v, a, b, t, m):
+        return right(S, q, k, v, change(a), b, t, m)
+    return step
+
+
 def only_itself(S, q, k, v, a, b, t, m):
     return right(0 * S, q, k, v, a, b, t, m)
 
@@ -103,6 +139,22 @@ def carried_unfaded(C):
         S, _ = right(S, q, k, v, a, b, t, m)
         m["left"] = a * m["left"]
         return S, read(S - m["left"] + m["start"], q)
+    return {"step": step}
+
+
+def handed_on(C, old, new):
+    """A chunk's end: its first state, or its own writes, unfaded."""
+    def step(S, q, k, v, a, b, t, m):
+        if t % C == 0:
+            m["start"] = m["left"] = S
+            m["own"] = 0 * S
+        before = a * S
+        S, o = right(S, q, k, v, a, b, t, m)
+        m["left"], m["own"] = a * m["left"], m["own"] + S - before
+        if t % C < C - 1 and t < m["T"] - 1:
+            return S, o
+        return ((m["start"] if old else m["left"])
+                + (m["own"] if new else S - m["left"])), o
     return {"step": step}
 
 

@@ -155,15 +155,21 @@ def apart(bench):
 def carrying(bench):
     """From a state, to a state, and cut in four."""
     call = bench.call
-    if not (call.takes("initial_state") and call.gives_state):
-        yield Finding("state", None, "it does not both take a state "
-                      "(initial_state) and return one (return_state)")
+    takes, gives = call.takes("initial_state"), call.gives_state
+    if not (takes or gives):
+        yield Finding("state", None, "it neither takes a state "
+                      "(initial_state) nor returns one (return_state)")
         return
     says = next(filter(None, (_state_problem(bench, case, given) for
                               case, given in zip(bench.cases, bench.given))),
                 "")
-    yield Finding("state", not says, says or "taken and returned as the rule "
-                  "says; nonzero, not symmetric")
+    how = {(True, True): "taken and returned as the rule says; nonzero, not "
+           "symmetric", (True, False): "taken as the rule says; none is "
+           "returned", (False, True): "returned as the rule says; none is "
+           "taken"}[bool(takes), bool(gives)]
+    yield Finding("state", not says, says or how)
+    if not (takes and gives):
+        return
     m = call.multiple
     case, state, outputs = bench.case(150 if m == 1 else 4 * m), None, []
     ends = (37, 64, 131, 150) if m == 1 else (m, 2 * m, 3 * m, 4 * m)
@@ -185,6 +191,7 @@ def _state_problem(bench, case, given):
         return f"{case.name}: {given}"
     problem = (case.state is not None
                and difference(given[0], case.right[0], bench.tolerance)
-               or state_difference(given[1], case.right[1], bench.tolerance,
-                                   bench.rule.state))
+               or given[1] is not None
+               and state_difference(given[1], case.right[1], bench.tolerance,
+                                    bench.rule.state))
     return problem and f"{case.name}: {problem}"
