@@ -122,3 +122,107 @@ def test_every_record_is_shown():
     pages += (ROOT / "README.md").read_text()
     for path in (ROOT / "results").glob("*.json"):
         assert path.name in shown or path.name in pages, path.name
+
+
+# -- sentences ----------------------------------------------------------------
+
+WORDS = {word: n for n, word in enumerate(
+    "zero one two three four five six".split())}
+
+
+def said(chapter, pattern):
+    """The numbers that the groups of `pattern` match in a chapter's prose."""
+    text = " ".join(" ".join(c.source for c in CHAPTERS[chapter]
+                             if c.cell_type == "markdown").split())
+    found = re.search(pattern, text)
+    assert found, pattern
+    return [WORDS[x] if x in WORDS else int(x.replace(",", ""))
+            for x in found.groups()]
+
+
+def test_chapter_4_and_14_name_the_settings_of_their_timings():
+    said("04-low-rank", "in plain PyTorch on (one) CPU thread")
+    for file in ("speedup.json", "decode.json"):
+        assert recorded(file)["hardware"]["threads"] == 1
+    positions = recorded("decode.json")["settings"]["positions"]
+    assert said("14-choosing", r"from position (\d+) to ([\d,]+), on one CPU "
+                "thread") == [positions[0], positions[-1]]
+
+
+def test_chapter_6_names_the_settings_of_the_copy_task():
+    s = recorded("copy.json")["settings"]
+    assert said("06-recurrence", r"rows of (\d+) symbols where theirs have up "
+                r"to 128, out of (\d+) as there; (\d+) layers of (\d+) heads"
+                ) == [s["length"], s["symbols"], s["layers"], s["heads"]]
+    assert said("06-recurrence", r"two layers of small states hold a row of "
+                r"(\d+) symbols") == [s["length"]]
+    said("06-recurrence", "learned sum over the last (four) tokens")
+    from lintut.experiments import model
+    assert model.Mixer("linear", 8, 1, 4, 4).taps == 4
+
+
+def copy_losses():
+    """{mechanism: (seeds, stretches)}"""
+    found = {}
+    for row in recorded("copy.json")["rows"]:
+        found.setdefault(row["mechanism"], []).append(row["loss"])
+    return {name: np.array(rows) for name, rows in found.items()}
+
+
+def test_chapter_6_says_who_learns_to_copy_and_when():
+    loss = copy_losses()
+
+    def first(name, below):
+        """The first stretch whose mean loss is below."""
+        x = loss[name].mean(0) < below
+        return x.argmax() if x.any() else x.size
+
+    begun = sorted(loss, key=lambda name: first(name, 1.5))
+    done = {name: first(name, .1) for name in loss}
+    assert said("06-recurrence", "Softmax needs the fewest steps by far. "
+                "Linear attention is the next to start and the last to "
+                "finish; with (one) of the (three) seeds it has not finished "
+                "at the end") == [(loss["linear"][:, -1] > .1).sum(),
+                                  len(loss["linear"])]
+    assert begun[:2] == ["softmax", "linear"]
+    others = [n for name, n in done.items() if name != "softmax"]
+    assert done["softmax"] < min(others) / 2
+    assert max(done, key=done.get) == "linear"
+
+
+def test_chapter_8_draws_the_error_at_the_papers_size():
+    s = recorded("performer_error.json")["settings"]
+    assert said("08-performer", r"its figure 4, \$N = (\d+)\$, \$d = (\d+)\$, "
+                r"(\d+) draws") == [s["N"], s["d"], len(s["seeds"])]
+    said("08-performer", "once more, at the paper's own size")
+
+
+def test_chapter_12_names_the_settings_of_the_learned_stream():
+    s = recorded("overwrite.json")["settings"]
+    assert said("12-gated-deltanet", r"the latest value is wanted, out of "
+                r"(\d+)") == [s["values"]]
+    assert said("12-gated-deltanet", r"(two) layers, (two) heads of width "
+                r"(\d+), a short convolution before the rule, learned "
+                r"positions; (\d+) steps on \$n\$ = (\d+), (\d+) and (\d+) "
+                "mixed") == [s["layers"], s["heads"], s["d"], s["steps"],
+                             *s["facts"]]
+    assert said("12-gated-deltanet", r"a small network around it makes of it "
+                r"in (\d+) steps") == [s["steps"]]
+
+
+def test_chapter_12_says_what_the_learned_stream_showed():
+    """The numbers are in test_experiments; here that they are said."""
+    said("12-gated-deltanet", "the rules that correct keep the latest value, "
+         "the other states lose it as .n. grows, and the sum gives up and "
+         "says .nothing. to nearly everything")
+    said("12-gated-deltanet", "the delta rule drops old facts .without. a "
+         "gate, and the gated rule is no better than the plain one by more "
+         "than the seeds differ")
+    now, dropped = {}, {}
+    for row in recorded("overwrite.json")["rows"]:
+        now.setdefault(row["mechanism"], []).append(row["now"])
+        dropped.setdefault(row["mechanism"], []).append(row["dropped"])
+    for name in ("gla", "retention"):
+        fall = np.mean(now[name], 0)
+        assert fall[0] > fall[1] > fall[2], name
+    assert np.mean(now["linear"]) < .1 and np.mean(dropped["linear"]) > .9
