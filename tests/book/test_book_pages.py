@@ -4,6 +4,7 @@ one of each thing that a chapter may hold."""
 import gzip
 import json
 import re
+from functools import cache
 
 import pytest
 
@@ -30,10 +31,31 @@ AWAKE = """() =>
     document.querySelectorAll(".lintut-widget[data-live=yes]").length"""
 
 
-def pages(html):
+# The book's pages are opened in parts, for the tests to run side by side.
+PARTS = 6
+BOOK = [(i, PARTS) for i in range(PARTS)]
+
+
+def opened(html):
+    """The pages of a site, but the one that sends the reader to intro.html.
+    """
     return sorted(page.relative_to(html).as_posix()
                   for page in html.rglob("*.html")
-                  if "_static" not in page.parts)
+                  if "_static" not in page.parts
+                  and page != html / "index.html")
+
+
+def part_of(html, i, n):
+    return opened(html)[i::n]
+
+
+@pytest.fixture(params=[("small", 0, 1), *(("book", *part) for part in BOOK)],
+                ids=lambda param: f"{param[0]}-{param[1] + 1}of{param[2]}")
+def some_pages(request):
+    """A site, and a part of its pages."""
+    name, *part = request.param
+    html = request.getfixturevalue(name)
+    return html, part_of(html, *part)
 
 
 def wake(page):
@@ -42,86 +64,100 @@ def wake(page):
     page.wait_for_function(AWAKE)
 
 
-def open_all(site, tab, address=None):
-    """Open each page of a site in turn, awake."""
-    for name in pages(site):
-        if name == "index.html":        # sends the reader to intro.html
-            continue
-        tab.page.goto(f"{address or site.as_uri()}/{name}")
-        wake(tab.page)
-        yield name
-
-
 # `new_tab` fails a test over console errors and requests to other hosts.
 
-def test_every_page_opens_from_a_file(site, new_tab):
-    tab = new_tab()
-    assert len(list(open_all(site, tab))) >= 2
-    tab.page.goto((site / "index.html").as_uri())
-    tab.page.wait_for_url("**/intro.html")
+def test_the_root_sends_to_the_intro(site, new_tab):
+    page = new_tab().page
+    page.goto((site / "index.html").as_uri())
+    page.wait_for_url("**/intro.html")
 
 
-def test_every_page_opens_below_any_path(site, new_tab, below_a_path):
+def test_no_page_is_left_out(site):
+    assert len(opened(site)) >= 2
+    parts = [name for part in BOOK for name in part_of(site, *part)]
+    assert sorted(parts) == opened(site)
+
+
+def test_every_page_from_a_file(some_pages, new_tab):
+    html, names = some_pages
+    tab, found = new_tab(), {}
+    for name in names:
+        tab.page.goto((html / name).as_uri())
+        wake(tab.page)
+        found[name] = faults(tab.page, 1200, "light")
+    assert not any(found.values()), json.dumps(found, indent=1)
+
+
+def test_every_page_below_any_path(some_pages, new_tab, below_a_path):
     """… and what it fetches is what the table of weights says."""
-    address = below_a_path(site)
-    for name in pages(site):
-        if name == "index.html":
-            continue
-        page, finished = new_tab().page, []     # a tab each: an empty cache
+    html, names = some_pages
+    address, found = below_a_path(html), {}
+    for name in names:                          # a tab each: an empty cache
+        page, finished = new_tab(width=390, theme="dark").page, []
         page.on("requestfinished",
-                lambda request: finished.append(request))
+                lambda request, finished=finished: finished.append(request))
         page.goto(f"{address}/{name}")
         wake(page)
         fetched = {request.url: request.response().body()
                    for request in finished}
+        found[name] = faults(page, 390, "dark")
         page.close()
         assert all(url.startswith(address) for url in fetched)
-        total = sum(len(gzip.compress(body)) for body in fetched.values())
-        weight = weights.of_page(site / name, site)
+        total = sum(map(gzipped, fetched.values()))
+        weight = weights.of_page(html / name, html)
         assert total <= 1.03 * weight["total"], (name, sorted(fetched))
         assert total <= (weights.PLOT_LIMIT if weight["plots"]
                          else weights.PLAIN_LIMIT)
         assert weight["own scripts"] <= weights.OWN_LIMIT
-
-
-@pytest.mark.parametrize("width, theme", [(1200, "light"), (390, "dark")])
-def test_axe_finds_nothing(site, new_tab, width, theme):
-    """… and nothing sticks out of the page."""
-    tab, found = new_tab(width=width, theme=theme), {}
-    axe = AXE.read_text()
-    for name in open_all(site, tab):
-        page = tab.page
-        assert page.evaluate("document.documentElement.dataset.theme") == theme
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.evaluate(axe)
-        # It would fetch the style sheets once more, and files refuse that.
-        report = page.evaluate("axe.run({preload: false})")
-        found[name] = [
-            (violation["id"], node["html"][:200], node["failureSummary"])
-            for violation in report["violations"]
-            for node in violation["nodes"]]
     assert not any(found.values()), json.dumps(found, indent=1)
 
 
-def test_every_picture_has_alt_text(site, new_tab):
-    tab = new_tab()
-    for name in open_all(site, tab):
-        for image in tab.page.query_selector_all(".bd-article img"):
-            assert image.get_attribute("alt"), (
-                name, image.get_attribute("src"))
-        for plot in tab.page.query_selector_all(".lintut-plot-live"):
-            assert plot.get_attribute("aria-label"), name
+@cache
+def gzipped(body):
+    return len(gzip.compress(body))
 
 
-def test_print_shows_stills(site, new_tab):
-    tab = new_tab()
-    for name in open_all(site, tab):
-        tab.page.emulate_media(media="print")
-        shown(tab.page, name)
-        for live in tab.page.query_selector_all(
-                ".lintut-plot-live, .lintut-live"):
-            assert not live.is_visible(), name
-        tab.page.emulate_media(media="screen")
+def faults(page, width, theme):
+    """What is wrong with a page that is awake."""
+    found = []
+    if page.evaluate("document.documentElement.dataset.theme") != theme:
+        found.append(f"is not {theme}")
+    if page.evaluate("document.documentElement.scrollWidth") > width:
+        found.append("something sticks out of the page")
+    page.evaluate(AXE.read_text())
+    # It would fetch the style sheets once more, and files refuse that.
+    report = page.evaluate("axe.run({preload: false})")
+    found += [(violation["id"], node["html"][:200], node["failureSummary"])
+              for violation in report["violations"]
+              for node in violation["nodes"]]
+    found += [f"no alt text: {image.get_attribute('src')}"
+              for image in page.query_selector_all(".bd-article img")
+              if not image.get_attribute("alt")]
+    found += ["a plot without a label"
+              for plot in page.query_selector_all(".lintut-plot-live")
+              if not plot.get_attribute("aria-label")]
+    page.emulate_media(media="print")
+    found += unseen(page)
+    found += ["a live part is printed" for live in page.query_selector_all(
+        ".lintut-plot-live, .lintut-live") if live.is_visible()]
+    page.emulate_media(media="screen")
+    return found
+
+
+def unseen(page):
+    """The stills that the page does not show."""
+    found = []
+    for still in page.query_selector_all(
+            "figure.lintut-plot img, .lintut-widget > .lintut-still"):
+        box = still.bounding_box()
+        wide = still.is_visible() and box["width"] > 100
+        if wide and still.evaluate("still => still.tagName") == "IMG":
+            still.evaluate("still => still.decode()")
+            wide = still.evaluate("still => still.naturalWidth") > 100
+        if not wide:
+            found.append("a still is not shown: " + still.evaluate(
+                "still => still.outerHTML.slice(0, 200)"))
+    return found
 
 
 def test_a_dark_page_prints_as_a_light_one(small, new_tab):
@@ -143,20 +179,9 @@ def test_a_dark_page_prints_as_a_light_one(small, new_tab):
 
 def test_pages_work_without_javascript(site, new_tab):
     tab = new_tab(javascript=False)
-    for name in pages(site):
-        if name != "index.html":
-            tab.page.goto((site / name).as_uri())
-            shown(tab.page, name)
-
-
-def shown(page, name):
-    for still in page.query_selector_all(
-            "figure.lintut-plot img, .lintut-widget > .lintut-still"):
-        box = still.bounding_box()
-        assert still.is_visible() and box["width"] > 100, name
-        if still.evaluate("still => still.tagName") == "IMG":
-            still.evaluate("still => still.decode()")
-            assert still.evaluate("still => still.naturalWidth") > 100, name
+    for name in opened(site):
+        tab.page.goto((site / name).as_uri())
+        assert not unseen(tab.page), name
 
 
 def missed_by_tab(page):
