@@ -1,16 +1,29 @@
-// Boxes that scroll sideways can be reached and scrolled from the keyboard.
+// Boxes that scroll sideways can be reached and scrolled from the keyboard,
+// and fade at an edge behind which there is more.
 (() => {
   "use strict";
   const BOXES = "div.equation, .pst-scrollable-table-container, "
-    + ".cell_output .output, .highlight pre";
+    + ".cell_output .output, .cell_output [style*='overflow-x'], "
+    + ".highlight pre";
 
+  const mark = ({ target: box }) => {
+    const past = Math.abs(box.scrollLeft);
+    box.classList.toggle("more-left", past > 2);
+    box.classList.toggle("more-right",
+                         box.scrollWidth - box.clientWidth - past > 2);
+  };
   const watch = new ResizeObserver((entries) => {
-    for (const { target } of entries) {
-      if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
-      else target.removeAttribute("tabindex");
+    for (const entry of entries) {
+      const box = entry.target;
+      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+      mark(entry);
     }
   });
-  for (const box of document.querySelectorAll(BOXES)) watch.observe(box);
+  for (const box of document.querySelectorAll(BOXES)) {
+    watch.observe(box);
+    box.addEventListener("scroll", mark, { passive: true });
+  }
 })();
 
 // A page opened from a file may not fetch the pages that a search found, so

@@ -39,22 +39,49 @@
   function themed(figure) {
     const { data, layout } =
       root.dataset.theme === "dark" ? darken(figure) : figure;
-    const ink = getComputedStyle(root).getPropertyValue("--lt-ink").trim();
-    const { width, ...rest } = layout;
+    const hue = (name) =>
+      getComputedStyle(root).getPropertyValue(`--lt-${name}`).trim();
+    const { width, height, annotations, yaxis, ...rest } = layout;
     return { data, layout: { ...rest, autosize: true,
+      yaxis: { ...yaxis, constraintoward: "top" },
+      // A label that lies on a curve stays readable.
+      annotations: annotations?.map((label) =>
+        ({ bgcolor: `${hue("paper")}cc`, ...label })),
       paper_bgcolor: CLEAR, plot_bgcolor: CLEAR,
-      font: { ...layout.font, color: ink },
-      // A finger that scrolls the page must not be caught by a plot.
-      dragmode: matchMedia("(pointer: coarse)").matches
+      font: { ...layout.font, color: hue("ink") },
+      // A finger that scrolls the page must not be caught by a plot, and
+      // there is nothing to zoom into among square cells.
+      dragmode: matchMedia("(pointer: coarse)").matches || yaxis?.scaleanchor
         ? false : layout.dragmode ?? "zoom" } };
   }
 
-  const live = new Map();       // element of the plot: its figure, as stored
+  const live = new Map();       // element of the plot: { figure, height }
 
   async function draw(element) {
     const Plotly = await loadPlotly();
-    const { data, layout } = themed(structuredClone(live.get(element)));
+    const { figure, height } = live.get(element);
+    const { data, layout } = themed(structuredClone(figure));
+    element.style.height = height;
     await Plotly.react(element, data, layout, { displayModeBar: false });
+    await fit(element);
+  }
+
+  // Makes room for labels that pass the right edge.  A figure whose cells are
+  // squares ends where its drawing does: on a phone its height is not needed.
+  async function fit(element) {
+    const box = element.getBoundingClientRect();
+    const rects = (parts) => [...element.querySelectorAll(parts)]
+      .map((part) => part.getBoundingClientRect());
+    const over = Math.max(...rects(".annotation").map(({ right }) => right))
+      - box.right;
+    const { margin, yaxis } = element._fullLayout;
+    if (over > 0) {
+      await window.Plotly.relayout(element, { "margin.r": margin.r + over + 2 });
+    }
+    if (!yaxis?.scaleanchor) return;
+    const end = Math.max(...rects(".cartesianlayer, .infolayer")
+      .map(({ bottom }) => bottom));
+    element.style.height = `${Math.ceil(end - box.top) + 8}px`;
   }
 
   async function wake(box) {
@@ -63,16 +90,19 @@
     element.className = "lintut-plot-live";
     element.setAttribute("role", "img");
     element.setAttribute("aria-label", still.alt);
-    element.style.height = still.style.height;
     const stored = box.querySelector("script[type='application/json']");
-    live.set(element, JSON.parse(stored.textContent));
+    live.set(element, { figure: JSON.parse(stored.textContent),
+                        height: still.style.height });
     await loadPlotly();
     still.before(element);
     box.classList.add("live");
     await draw(element);
+    let width = element.clientWidth;
     new ResizeObserver(() => {
       // It has no size while the page is printed.
-      if (element.clientWidth) window.Plotly.Plots.resize(element);
+      if (!element.clientWidth || element.clientWidth === width) return;
+      width = element.clientWidth;
+      draw(element);
     }).observe(element);
   }
 
