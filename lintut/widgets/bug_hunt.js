@@ -249,8 +249,8 @@ function render({ model, el }) {
     h("div", { class: "lt-bar" },
       button("An easy test", () => save(EASY)),
       button("A hard test", () => save(HARD)), go),
-    ...selects.slice(0, 3).map((node) =>
-      h("div", { class: "lt-sizes" }, node.row)),
+    h("div", { class: "lt-sizes lt-wide" },
+      ...selects.slice(0, 3).map((node) => node.row)),
     h("div", { class: "lt-sizes" }, tokens.node,
       ...selects.slice(3).map((node) => node.row)),
     why, says, place));

@@ -151,7 +151,7 @@ function render({ model, el }) {
     (name) => [name, name]));
   const device = select("GPU", names(get("devices")),
                         (value) => put("device", value));
-  const preset = select("what for", { "": "For example …",
+  const preset = select("what for", { "": "Examples …",
                                       ...names(get("presets")) }, (name) => {
     if (!name) return;
     const { needs, limits } = get("presets")[name];
@@ -207,8 +207,8 @@ function render({ model, el }) {
       caption: "What fits. All layers, the attention core alone, 16-bit " +
                "numbers; the time is what reading takes at the GPU's " +
                "bandwidth.",
-      head: [["", "between tokens", "a token", "whole sequence",
-              "kept to train"]],
+      head: [["", ...["between tokens", "a token", "whole sequence",
+                      "kept to train"].map((text) => ({ text, name: true }))]],
       body: good.map((name) => {
         const { costs, minded } = all[name];
         return [`${minded.length ? "◐" : "✔"} ${labelOf(name)}`,

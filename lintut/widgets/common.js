@@ -47,6 +47,11 @@ function enable(control, yes) {
 /** A box that scrolls sideways, reachable by keyboard when it does. */
 function scroller(child, label) {
   const box = h("div", { class: "lt-scroll" }, child);
+  const mark = () => {            // edges behind which there is more fade
+    box.classList.toggle("lt-more-left", box.scrollLeft > 2);
+    box.classList.toggle("lt-more-right",
+      box.scrollWidth - box.clientWidth - box.scrollLeft > 2);
+  };
   new ResizeObserver(() => {
     const wide = box.scrollWidth > box.clientWidth;
     for (const [name, value] of [["tabindex", "0"], ["role", "group"],
@@ -54,7 +59,9 @@ function scroller(child, label) {
       if (wide) box.setAttribute(name, value);
       else box.removeAttribute(name);
     }
+    mark();
   }).observe(box);
+  box.addEventListener("scroll", mark, { passive: true });
   return box;
 }
 

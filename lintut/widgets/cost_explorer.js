@@ -98,7 +98,7 @@ function render({ model, el }) {
   };
   const presets = model.get("presets");
   const preset = select("preset", {
-    "": "Presets: real models …",
+    "": "Examples: real models …",
     ...Object.fromEntries(presets.map((p, i) => [i, p.label])),
   }, "", (i) => {
     if (i === "") return;
@@ -160,9 +160,11 @@ function render({ model, el }) {
     table.replaceChildren(scroller(picture({
       caption: "Every mechanism at these sizes, one layer. – means that it " +
                "cannot decode causally as it stands.",
-      head: [["", { text: "sequence", span: 2 }, { text: "one decode step",
-              span: 2 }, "kept"],
-             ["", "FLOPs", "bytes", "FLOPs", "bytes", "state"]],
+      head: [["", { text: "sequence", span: 2, name: true },
+              { text: "one decode step", span: 2, name: true },
+              { text: "kept", name: true }],
+             ["", ...["FLOPs", "bytes", "FLOPs", "bytes", "state"]
+               .map((text) => ({ text, name: true }))]],
       body: Object.entries(model.get("formulas")).map(([name, { label }]) =>
         [label, ...Object.entries(METRICS).map(([key, [, unit]]) =>
           cell(all[name][key], unit))]),

@@ -280,8 +280,9 @@ function render({ model, el }) {
   const [along, measure, ...others] = controls;
   const root = h("div", { class: "lt lt-kernel-viewer", role: "group",
                           "aria-label": "Kernel viewer" },
-    h("div", { class: "lt-bar" }, along.node, measure.node,
-      button("Reset", () => { refused(""); save(opened); })),
+    h("div", { class: "lt-bar" },
+      button("Reset", () => { refused(""); save(opened); }),
+      along.node, measure.node),
     says,
     h("div", { class: "lt-view" },
       h("div", { class: "lt-card" }, plot, numbers),

@@ -49,7 +49,8 @@ function render({ model, el }) {
     };
     place.replaceChildren(scroller(picture({
       caption: "Outlined: what the method changes.",
-      head: [["", ...chosen.map((name) => methods[name].label)]],
+      head: [["", ...chosen.map((name) =>
+        ({ text: methods[name].label, name: true }))]],
       body: Object.entries(model.get("parts")).map(([part, label]) =>
         [label, ...chosen.map((name) => cell(name, part))]),
     }), "the map"));
@@ -65,7 +66,7 @@ function render({ model, el }) {
     }
   }
 
-  el.append(h("div", { class: "lt lt-map" },
+  el.append(h("div", { class: "lt lt-method-map" },
     h("div", { class: "lt-bar" }, first, " together with ", second),
     says, place));
   draw();

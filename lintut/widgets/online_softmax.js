@@ -97,6 +97,9 @@ function render({ model, el }) {
     advance() { go(step() + 1); return step() < end(); } });
   const back = button("Back", byHand(() => step() - 1));
   const next = button("Next", byHand(() => step() + 1));
+  const slider = h("input", { type: "range", min: 0, "aria-label": "Tile",
+    title: "Arrow keys, Home and End",
+    oninput: byHand(() => Number(slider.value)) });
   const count = h("span", { class: "lt-count" });
   const why = h("p", { class: "lt-why", role: "alert" });
   const refused = (reason) => { why.textContent = reason; };
@@ -176,8 +179,8 @@ function render({ model, el }) {
     });
     kept.replaceChildren(scroller(picture({
       caption: "Kept from tile to tile: three numbers",
-      head: [["after", "largest m", "shrink eᵐ⁻ᵐ′", "sum ℓ", "sum o",
-              "o / ℓ"]],
+      head: [["after", "largest m", "shrink eᵐ⁻ᵐ′", "sum ℓ", "sum o", "o / ℓ"]
+        .map((text) => ({ text, name: true }))],
       body: rows }), "what is kept"));
   }
 
@@ -241,6 +244,8 @@ function render({ model, el }) {
     }
     const states = online(scores, values, size());
     for (const control of sizes) control.draw();
+    slider.max = end();
+    slider.value = step();
     count.textContent = `tile ${step()} of ${end()}`;
     enable(back, step() > 0);
     enable(next, step() < end());
@@ -259,7 +264,8 @@ function render({ model, el }) {
 
   const root = h("div", { class: "lt lt-online", role: "group",
                           "aria-label": "Online softmax" },
-    h("div", { class: "lt-bar" }, back, play.control, next, count, reset),
+    h("div", { class: "lt-bar" }, reset, back, play.control, next, slider,
+      count),
     says, answer, inputs, why, kept,
     h("div", { class: "lt-sizes" }, ...sizes.map(({ node }) => node)));
   onKeys(root, { ArrowRight: byHand(() => step() + 1),

@@ -108,7 +108,8 @@ function render({ model, el }) {
   function drawTable() {
     table.replaceChildren(scroller(picture({
       caption: "The least time of a forward pass, causal, and its wall",
-      head: [["", "time", "wall", "products", "elementwise", "bytes"]],
+      head: [["", ...["time", "wall", "products", "elementwise", "bytes"]
+        .map((text) => ({ text, name: true }))]],
       body: Object.keys(labels).map((key) => {
         const r = result(key);
         const mark = key === get("mechanism") ? "read" : undefined;

@@ -304,8 +304,8 @@ function render({ model, el }) {
 
   const root = h("div", { class: "lt lt-two-orders", role: "group",
                           "aria-label": "Two orders" },
-    h("div", { class: "lt-bar" }, back, play.control, next, slider, count,
-      reset),
+    h("div", { class: "lt-bar" }, reset, back, play.control, next, slider,
+      count),
     says, answer,
     h("div", { class: "lt-roads" }, cards.left, cards.right),
     h("div", { class: "lt-sizes" }, ...sizes.map(({ node }) => node)),
