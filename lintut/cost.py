@@ -254,7 +254,8 @@ def typeset(formula):
     formula = re.sub(r"(?<!\w)(\d+)\*", r"\1", formula)         # 2*N: 2N
     formula = re.sub(r"\*(?=[(⌈⌊])|(?<=[)⌉⌋²])\*", "", formula)
     formula = formula.replace("*", "·").replace("%", " mod ")
-    return re.sub(r"([+-])", r" \1 ", formula).replace(",", ", ")
+    formula = formula.replace("-", "−")
+    return re.sub(r"([+−])", r" \1 ", formula).replace(",", ", ")
 
 
 def flops_text(n):

@@ -408,7 +408,7 @@ def test_saved_for_backward_as_torch_saves_it():
     ("N*(N+1)//2", "N(N + 1)/2"),
     ("2*ceil(N/C)*(d*d_v)", "2⌈N/C⌉(d·d_v)"),
     ("floor(N/C)*C**2+(N%C)**2", "⌊N/C⌋C² + (N mod C)²"),
-    ("min(w,N)*N-3", "min(w, N)N - 3"),
+    ("min(w,N)*N-3", "min(w, N)N − 3"),
 ])
 def test_typeset(formula, text):
     assert cost.typeset(formula) == text
