@@ -178,6 +178,19 @@ def test_a_state_in_two_arguments_and_two_results():
     assert report.ok and finding(report, "split and carry").passed, report
 
 
+def test_a_torch_module_is_asked_for_the_names_of_its_forward():
+    class Mine(torch.nn.Module):
+        def forward(self, q, k, v, beta, initial_state=None,
+                    return_state=False):
+            from lintut.kernels import delta
+            return delta.chunkwise(q, k, v, beta, initial_state=initial_state,
+                                   return_state=return_state)
+
+    report = verify.check(Mine(), "delta")
+    assert report.ok and finding(report, "split and carry").passed, report
+    assert str(report).startswith("Mine, which claims to be delta")
+
+
 def test_a_hard_wired_window_is_not_passed():
     def mine(q, k, v):
         from lintut.reference import sliding_window
@@ -270,14 +283,30 @@ def handed_on(old=True, new=True, C=32):
     return mine
 
 
-def carried_unfaded(q, k, v, gamma, C=16):
-    """Retention in chunks; the state is read as it came in, (T, D)."""
+def of_length_1(x):
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def without_the_last(q, k, v, alpha, initial_state=None, return_state=False):
+    """(T, D); the state is handed on before the last token."""
+    o = decayed()(q, k, v, alpha, initial_state)
+    before = (x[:-1] for x in (q, k, v, alpha))
+    S = decayed()(*before, initial_state, True)[1]
+    return (o, S) if return_state else o
+
+
+def carried_unfaded(q, k, v, gamma, C=16, late=False):
+    """Retention in chunks; the state is read as it came in, (T, D).
+
+    Or, `late`, faded up to the token before the one that reads it.
+    """
     S, o = np.zeros((k.shape[1], v.shape[1]), v.dtype), np.empty_like(v)
     for s in range(0, len(v), C):
         r = slice(s, s + C)
         i = np.arange(len(q[r]))
         D = np.tril(gamma ** np.maximum(i[:, None] - i, 0)).astype(v.dtype)
-        o[r] = (q[r] @ k[r].T * D) @ v[r] + q[r] @ S
+        since = (gamma ** (i if late else 0 * i))[:, None].astype(v.dtype)
+        o[r] = (q[r] @ k[r].T * D) @ v[r] + since * (q[r] @ S)
         S = (gamma ** len(i) * S + (D[-1][:, None] * k[r]).T @ v[r]).astype(
             v.dtype)
     return o
@@ -471,6 +500,25 @@ MISTAKES = {
         (q * q.shape[1] ** -.5).astype(q.dtype), k, v, alpha), "gla", {},
         "q is scaled by 1/√d"),
     "batch mixed": (batch_mixed, "retention", {}, "what entry 0 wrote"),
+    "ELU": (linear(features=lambda x: φ(x) - 1), "linear",
+            dict(names=SEPARATE), "ELU; it should be ELU + 1"),
+    "φ(k)": (lambda q, k, v: linear(features=lambda x: x)(q, φ(k), v)[0],
+             "linear", {}, "applied to k and left out for q"),
+    "φ(q)": (lambda q, k, v: linear(features=lambda x: x)(φ(q), k, v)[0],
+             "linear", {}, "applied to q and left out for k"),
+    "sigmoid": (lambda q, k, v, alpha, beta: corrected()(
+        q, k, v, alpha, 1 / (1 + np.exp(-beta))), "gated_delta", {},
+        "β goes through a sigmoid"),
+    "k of length 1": (lambda q, k, v, alpha, beta: corrected()(
+        q, of_length_1(k), v, alpha, beta), "gated_delta", {},
+        "k is brought to length 1"),
+    "q and k of length 1": (lambda q, k, v, alpha, beta: corrected()(
+        of_length_1(q), of_length_1(k), v, alpha, beta), "gated_delta", {},
+        "q and k are brought to length 1"),
+    "carried late": (lambda q, k, v, gamma: carried_unfaded(
+        q, k, v, gamma, late=True), "retention", {}, "one gate too few"),
+    "last token lost": (without_the_last, "gla", {},
+                        "lacks the last token"),
     "γ off by one": (retention_torch(power=1), "retention", {},
                      "one power too many"),
     "retention, not causal": (retention_torch(causal=False), "retention",
@@ -679,6 +727,56 @@ def test_no_gradient_at_all():
 
     assert "no gradient" in finding(verify.check(mine, "delta"),
                                     "gradients").says
+
+
+def test_a_second_call_that_differs_is_told_from_memory_unwritten():
+    left = {}
+
+    def remembers(q, k, v, gamma):
+        from lintut.reference import retention
+        o, S = retention.recurrent(
+            q, k, v, gamma, initial_state=left.get((q.shape, q.dtype)),
+            return_state=True)
+        left[q.shape, q.dtype] = S
+        return o
+
+    def chance(q, k, v):
+        return attention()(q, k, v) * np.random.default_rng().choice([0, 1.1])
+
+    for function, rule, options in ((remembers, "retention", {}),
+                                    (chance, "softmax", {"causal": True})):
+        said = [finding(verify.check(function, rule, **options),
+                        "nothing unwritten") for _ in range(5)]
+        assert any(f.passed is False and "another result" in f.says
+                   for f in said), said
+
+
+def test_a_state_taken_one_way_and_returned_the_other():
+    def mine(q, k, v, alpha, initial_state=None, return_state=False):
+        from lintut.reference import gla
+        o, S = gla.recurrent(q, k, v, alpha, initial_state=initial_state,
+                             return_state=True)
+        return (o, S.mT) if return_state else o
+
+    report = verify.check(mine, "gla")
+    assert finding(report, "state").says == (
+        "it takes S as d×d_v, and returns it as d_v×d")
+    assert not any(f.test == "split and carry" for f in report.findings)
+
+
+def test_what_answers_in_another_shape_is_not_called_with_all_sizes():
+    """np.outer of (2, 64, 128, 4) would need gigabytes."""
+    sizes = []
+
+    def mine(q, k, v, gamma):                           # (T, D)
+        sizes.append(np.prod(q.shape) * np.prod(v.shape))
+        if q.ndim > 2:
+            raise ValueError("one sequence, please")
+        return v.T
+
+    report = verify.check(mine, "retention")
+    assert "it has (3, 7)" in " ".join(str(report).split())
+    assert max(sizes) <= 2 ** 22
 
 
 # -- functions that do not work -----------------------------------------------

@@ -170,7 +170,9 @@ def numbers(y):
 
 
 def _parameters(function):
-    """The names of a function's parameters; None if any keyword will do."""
+    """The names of a function's parameters, or of a torch module's forward.
+    """
+    function = getattr(function, "forward", function)
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -20,12 +20,15 @@ PROBES = (((2, 5, 7), (4, 3)), ((2, 5, 7), (4, 4)),
 
 def detect(function, rule, names, options, layout=None):
     """A `Caller` for the function; `Failed` if nothing works."""
-    reasons = []
+    reasons, ran = [], set()
     for axes, widths in PROBES:
         fallback = None
+        # Large probes are dear: they go where small ones got an answer.
+        there = ran if axes[1] == 64 and ran else {3, 2, 1}
         for dtype, library, axis_count in product(
                 ("float64", "float32"), _libraries(function), (3, 2, 1)):
-            if layout is not None and len(layout) != axis_count:
+            if axis_count not in there or (
+                    layout is not None and len(layout) != axis_count):
                 continue
             caller = Caller(function, rule, names, options, library,
                             {3: "BHT", 2: "BT", 1: "T"}[axis_count], dtype)
@@ -33,6 +36,8 @@ def detect(function, rule, names, options, layout=None):
                 with warnings.catch_warnings(action="ignore"):
                     spread = _spread(caller, axes[-axis_count:], *widths)
             except Failed as why:
+                if not why.__cause__:       # it answered, and wrongly
+                    ran.add(axis_count)
                 reasons.append(f"{library}, "
                                f"{_letters(axis_count)}: {why}")
                 continue

@@ -38,7 +38,7 @@ def sixteen_bits(bench):
     if bench.call.library != "torch":
         return
     x = {name: a.copy() for name, a in bench.case(512).inputs.items()}
-    if not bench.rule.unit_keys:
+    if not bench.rule.short_keys:
         rng = np.random.default_rng(0)
         x["q"], x["k"], x["v"] = (rng.uniform(.8, .95, x[name].shape)
                                   for name in "qkv")

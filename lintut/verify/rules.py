@@ -17,27 +17,29 @@ from lintut.reference.feature_maps import elu_plus_one
 class Rule:
     """A rule: its module in `lintut.reference`, and what it takes.
 
-    `state` is "KV", "S" or "Sz"; `options` are constants, with defaults.
+    `state` is "KV", "S" or "Sz"; `options` are constants, with defaults;
+    `short_keys` says that the state stays bounded for such keys alone.
     """
     name: str
     module: object
     state: str
     gates: tuple = ()
     options: tuple = ()
-    unit_keys: bool = False
+    short_keys: bool = False
 
     def inputs(self, T, d, d_v, lead=(2, 3), seed=0):
         """Random q, k, v and gates by name; nothing constant, all varied."""
         rng = np.random.default_rng([seed, T, d, d_v])
         x = {name: rng.normal(size=(*lead, T, width))
              for name, width in zip("qkv", (d, d, d_v))}
-        if self.unit_keys:
-            x["k"] /= np.linalg.norm(x["k"], axis=-1, keepdims=True)
         if "alpha" in self.gates:
             shape = (*lead, T, d) if self.name == "gla" else (*lead, T)
             x["alpha"] = .99 * .2 ** rng.random(shape) ** 2
         if "beta" in self.gates:
             x["beta"] = rng.uniform(.1, 1, (*lead, T))
+        if self.short_keys:         # not of length 1: β‖k‖² < 2 is enough
+            x["k"] *= rng.uniform(.7, 1.2, (*lead, T, 1)) / np.linalg.norm(
+                x["k"], axis=-1, keepdims=True)
         return x
 
     def start(self, d, d_v, lead=(2, 3), seed=0, options=None):
@@ -68,9 +70,9 @@ RULES = {rule.name: rule for rule in (
          options=(("feature_map", elu_plus_one), ("causal", True))),
     Rule("retention", retention, "S", options=(("gamma", .9),)),
     Rule("gla", gla, "S", gates=("alpha",)),
-    Rule("delta", delta, "S", gates=("beta",), unit_keys=True),
+    Rule("delta", delta, "S", gates=("beta",), short_keys=True),
     Rule("gated_delta", gated_delta, "S", gates=("alpha", "beta"),
-         unit_keys=True))}
+         short_keys=True))}
 
 
 def find(name, options):

@@ -34,6 +34,9 @@ def mistakes(rule, options, chunks):
            (plain(x, state)[0], plain(x, None)[1]))
     yield ("the returned state is the one that it was given.",
            lambda x, state: (plain(x, state)[0], _given(plain, x, state)))
+    yield ("the returned state lacks the last token.", lambda x, state:
+           (plain(x, state)[0], plain({name: y[:, :, :-1] for name, y
+                                       in x.items()}, state)[1]))
     for C in chunks:
         for words, make, where in CHUNKED:
             if where(rule.name):
@@ -42,9 +45,14 @@ def mistakes(rule, options, chunks):
 
 
 def _run(rule, options, step=None, prepare=None, begin=None,
-         divide=None, write=None):
-    """The loop, with some of its parts exchanged for wrong ones."""
+         divide=None, write=None, apart=None):
+    """The loop, with some of its parts exchanged for wrong ones.
+
+    `apart` makes a pair of feature maps, for q and for k, from the right one.
+    """
     def wrong(x, state):
+        if apart:
+            x = x | {"maps": apart(options["feature_map"])}
         q, k, v, a, b, S = _columns(rule, options, x, state, prepare)
         if begin:
             S = begin(S)
@@ -105,6 +113,10 @@ def with_(**changes):
     return lambda x: x | {name: f(x) for name, f in changes.items()}
 
 
+def unit(x):
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
 def shifted(x, by):
     """Along t, the end repeated."""
     return np.concatenate(
@@ -159,6 +171,13 @@ DELTA = (
         beta=lambda x: np.ones_like(x["beta"])))),
     ("β is applied twice.", dict(prepare=with_(
         beta=lambda x: x["beta"] ** 2))),
+    ("β goes through a sigmoid inside; it is given as it is used.",
+     dict(prepare=with_(beta=lambda x: 1 / (1 + np.exp(-x["beta"]))))),
+    ("k is brought to length 1 inside; the rule takes it as it is given.",
+     dict(prepare=with_(k=lambda x: unit(x["k"])))),
+    ("q and k are brought to length 1 inside; the rule takes them as they "
+     "are given.", dict(prepare=with_(k=lambda x: unit(x["k"]),
+                                      q=lambda x: unit(x["q"])))),
     ("the old value is added to the error, not taken away.",
      dict(step=steps.adds_old)),
     ("the error has the wrong sign: it is the value less what is read.",
@@ -186,6 +205,13 @@ LINEAR = (
         prepare=with_(maps=lambda x: lambda y: y))),
     ("the feature map is ReLU, not the one claimed.", dict(
         prepare=with_(maps=lambda x: lambda y: np.maximum(y, 0)))),
+    ("the feature map is ELU; it should be ELU + 1, above zero.", dict(
+        prepare=with_(maps=lambda x: lambda y: np.where(
+            y > 0, y, np.expm1(np.minimum(y, 0)))))),
+    ("the feature map is applied to k and left out for q.", dict(
+        apart=lambda φ: (lambda y: y, φ))),
+    ("the feature map is applied to q and left out for k.", dict(
+        apart=lambda φ: (φ, lambda y: y))),
     ("the feature map is exp, not the one claimed.", dict(
         prepare=with_(maps=lambda x: np.exp))),
     ("z is the sum over all tokens, not over those so far.", dict(
@@ -210,6 +236,8 @@ CHUNKED = (
     ("the state at the start of a chunk of {C} is read without the fading "
      "inside the chunk.", steps.carried_unfaded,
      fades),
+    ("the state at the start of a chunk of {C} is read with one gate too few: "
+     "that of the position itself is left out.", steps.carried_late, fades),
     ("the state that a chunk of {C} starts with is handed to the next one "
      "without the fading of the whole chunk.", lambda C: steps.handed_on(
          C, True, False), fades),

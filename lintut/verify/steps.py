@@ -142,6 +142,17 @@ def carried_unfaded(C):
     return {"step": step}
 
 
+def carried_late(C):
+    """Queries read the state at the chunk's start as of the token before."""
+    def step(S, q, k, v, a, b, t, m):
+        if t % C == 0:
+            m["left"] = S
+        S, _ = right(S, q, k, v, a, b, t, m)
+        before, m["left"] = m["left"], a * m["left"]
+        return S, read(S - m["left"] + before, q)
+    return {"step": step}
+
+
 def handed_on(C, old, new):
     """A chunk's end: its first state, or its own writes, unfaded."""
     def step(S, q, k, v, a, b, t, m):

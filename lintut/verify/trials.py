@@ -168,7 +168,9 @@ def carrying(bench):
            "returned", (False, True): "returned as the rule says; none is "
            "taken"}[bool(takes), bool(gives)]
     yield Finding("state", not says, says or how)
-    if not (takes and gives):
+    if not (takes and gives) or any(
+            isinstance(given, Failed) for case, given in zip(
+                bench.cases, bench.given) if case.state is not None):
         return
     m = call.multiple
     case, state, outputs = bench.case(150 if m == 1 else 4 * m), None, []
@@ -188,6 +190,11 @@ def carrying(bench):
 def _state_problem(bench, case, given):
     """What is wrong with the outputs from a state, or with the last state."""
     if isinstance(given, Failed):
+        if case.state is not None and _other_way_round(bench, case):
+            ways = "d×d_v", "d_v×d"
+            turned = bench.call.turned
+            return f"it takes S as {ways[not turned]}, and returns it as " \
+                   f"{ways[turned]}"
         return f"{case.name}: {given}"
     problem = (case.state is not None
                and difference(given[0], case.right[0], bench.tolerance)
@@ -195,3 +202,18 @@ def _state_problem(bench, case, given):
                and state_difference(given[1], case.right[1], bench.tolerance,
                                     bench.rule.state))
     return problem and f"{case.name}: {problem}"
+
+
+def _other_way_round(bench, case):
+    """Whether it can be called with S as it does not return it."""
+    call = bench.call
+    if bench.rule.state == "KV" or call.square:
+        return False
+    call.turned = not call.turned
+    try:
+        call(case.inputs, case.state)
+    except Failed:
+        return False
+    finally:
+        call.turned = not call.turned
+    return True
