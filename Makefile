@@ -43,7 +43,7 @@ book: $(VENV)/book.stamp
 
 test: $(VENV)/test.stamp
 	$(BIN)/python -m book build
-	$(BIN)/python -m pytest --nbval -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --nbval -n auto --dist loadfile
 
 lab: $(VENV)/test.stamp
 	$(BIN)/jupyter lab
