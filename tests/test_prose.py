@@ -114,6 +114,22 @@ def test_chapter_4_speedup():
     assert any(above)
 
 
+# -- chapter 6: results/copy.json ---------------------------------------------
+
+def test_chapter_6_copy():
+    says("chapters/06*", "The other two end at losses of 0.010 and 0.045, "
+         "where softmax has 0.0015; they say 99.8 and 98.7 % of the symbols "
+         "right.")
+    ends = {name: sorted((row["loss"][-1], row["accuracy"])
+                         for row in recorded("copy.json")["rows"]
+                         if row["mechanism"] == name)
+            for name in ("softmax", "linear")}
+    (best, right), (second, also), _ = ends["linear"]
+    assert (round(best, 3), round(second, 3)) == (0.010, 0.045)
+    assert (round(100 * right, 1), round(100 * also, 1)) == (99.8, 98.7)
+    assert {round(loss, 4) for loss, _ in ends["softmax"]} <= {.0014, .0015}
+
+
 # -- chapter 7: results/retrieval.json ----------------------------------------
 
 def losses(update, keys, feature_map):
@@ -206,7 +222,9 @@ def test_chapter_14_the_order_of_a_hybrids_layers():
 
 
 def test_chapter_14_what_decides_is_how_much_is_kept():
-    says("chapters/14*", "What decides is how much a rule keeps.")
+    says("chapters/14*", "Among the states, what decides is how much one "
+         "keeps; a window of the same size is full after its last tokens.")
+    assert mean("mqar.json", "sliding_window", d=32)[:, -1].max() < .2
     for name in ("linear", "retention", "gla", "delta", "gated_delta"):
         by_width = [mean("mqar.json", name, d=d)[:, -1].mean()
                     for d in (8, 16, 32)]
