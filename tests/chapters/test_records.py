@@ -4,6 +4,7 @@ nbval passes over outputs of cells that show a record; here each is drawn, or
 printed, once more from the file and compared with what the notebook stores.
 """
 
+import ast
 import contextlib
 import io
 import re
@@ -226,3 +227,33 @@ def test_chapter_12_says_what_the_learned_stream_showed():
         fall = np.mean(now[name], 0)
         assert fall[0] > fall[1] > fall[2], name
     assert np.mean(now["linear"]) < .1 and np.mean(dropped["linear"]) > .9
+
+
+# -- published numbers that stand in two places -------------------------------
+
+def assigned(chapter, name):
+    """The value of a literal that a cell of a chapter assigns to a name."""
+    found, = (node.value for cell in CHAPTERS[chapter]
+              if cell.cell_type == "code"
+              for node in ast.walk(ast.parse(cell.source))
+              if isinstance(node, ast.Assign)
+              and getattr(node.targets[0], "id", "") == name)
+    return ast.literal_eval(found)
+
+
+def test_chapters_12_and_14_quote_the_same_needles():
+    text = "\n".join(c.source for c in CHAPTERS["14-choosing"])
+    for rule, row in assigned("12-gated-deltanet",
+                              "PUBLISHED")["S-NIAH-2"].items():
+        quoted, = re.findall(rf"^\| {rule} \| (.+) \|$", text, flags=re.M)
+        assert [float(x) for x in quoted.split("|")] == list(row), rule
+
+
+def test_pages_and_figures_quote_the_same_numbers():
+    text = " ".join(" ".join(c.source for c in
+                             CHAPTERS["14-choosing"]).split())
+    quoted = re.search(r"attention about ([\d.]+), gated convolutions about "
+                       r"([\d.]+), RWKV about ([\d.]+)\.", text).groups()
+    assert tuple(map(float, quoted)) == tuple(figures.ZOOLOGY.values())
+    assert {N: time for N, (time, _) in assigned(
+        "04-low-rank", "reported").items()} == timing_figures.LINFORMER
