@@ -130,6 +130,21 @@ def test_a_record_says_what_where_and_when(quick, name):
 
 
 @pytest.mark.parametrize("name", MODULES)
+def test_the_record_that_the_book_shows_is_whole(name):
+    """Made by the default settings, every point in its place."""
+    record, module = recorded(f"{name}.json"), MODULES[name]
+    settings = json.loads(json.dumps(module.DEFAULT))
+    assert record["settings"] == settings and record["what"] == module.WHAT
+    points = module.points(settings)
+    assert [{k: row[k] for k in points[0]} for row in record["rows"]] == (
+        points)
+    assert record["command"] == (f"python -m lintut.experiments.{name} "
+                                 f"--jobs 1 --out results/{name}.json")
+    assert record["hardware"]["threads"] == 1
+    assert record["hardware"]["gpu"] is None
+
+
+@pytest.mark.parametrize("name", MODULES)
 def test_an_interrupted_run_goes_on(quick, name, monkeypatch):
     file, record = quick[name]
     kept = record["rows"][0]

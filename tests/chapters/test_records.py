@@ -211,6 +211,22 @@ def test_chapter_12_names_the_settings_of_the_learned_stream():
                 r"in (\d+) steps") == [s["steps"]]
 
 
+def test_chapter_13_says_what_the_compiler_made_of_products():
+    said("13-hardware", r"On 7\.5 every product is scalar")
+    made = {}
+    for row in recorded("kernels-compiled.json")["rows"]:
+        made.setdefault(row["capability"], set()).add(row["products"])
+    assert made["7.5"] == {"fma"} and "fma" not in made["8.0"] | made["9.0"]
+
+
+def test_chapter_14_names_the_settings_of_recall():
+    s = recorded("mqar.json")["settings"]
+    assert said("14-choosing", r"(\d+) keys and (\d+) values where they have "
+                r"8,192 symbols; .* heads of width (\d+) to (\d+), where"
+                ) == [s["keys"], s["values"], min(s["widths"]),
+                      max(s["widths"])]
+
+
 def test_chapter_12_says_what_the_learned_stream_showed():
     """The numbers are in test_experiments; here that they are said."""
     said("12-gated-deltanet", "the rules that correct keep the latest value, "
