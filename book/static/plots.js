@@ -66,18 +66,50 @@
     await fit(element);
   }
 
-  // Makes room for labels that pass the right edge.  A figure whose cells are
-  // squares ends where its drawing does: on a phone its height is not needed.
+  // In two lines, broken at the space nearest the middle.
+  const halved = (title) => {
+    const far = (i) => Math.abs(i - title.length / 2);
+    const spaces = [...title.matchAll(/ /g)].map(({ index }) => index);
+    const at = spaces.sort((a, b) => far(a) - far(b))[0];
+    return at === undefined ? title
+      : `${title.slice(0, at)}<br>${title.slice(at + 1)}`;
+  };
+
+  // What a narrow figure must change: labels that pass the right edge, a title
+  // that passes either, ticks that had to be turned.
+  function changes(element, box, rects) {
+    const { margin, xaxis } = element._fullLayout, wanted = {};
+    const over = Math.max(...rects(".annotation").map(({ right }) => right))
+      - box.right;
+    if (over > 0) wanted["margin.r"] = margin.r + over + 2;
+    const [title] = rects(".xtitle");
+    if (title && (title.left < box.left || title.right > box.right)
+        && !xaxis.title.text.includes("<br>"))
+      wanted["xaxis.title.text"] = halved(xaxis.title.text);
+    const ticks = [...element.querySelectorAll(".xtick text")];
+    if (ticks.some((tick) => /rotate\(-?[1-9]/.test(
+      tick.getAttribute("transform")))) {
+      const second = (_, i) => i % 2 === 0;
+      if (xaxis.tickvals) {
+        wanted["xaxis.tickvals"] = xaxis.tickvals.filter(second);
+        wanted["xaxis.ticktext"] = xaxis.ticktext.filter(second);
+      } else wanted["xaxis.dtick"] = 2 * xaxis.dtick;
+    }
+    return wanted;
+  }
+
+  // A figure whose cells are squares ends where its drawing does: on a phone
+  // its height is not needed.
   async function fit(element) {
     const box = element.getBoundingClientRect();
     const rects = (parts) => [...element.querySelectorAll(parts)]
       .map((part) => part.getBoundingClientRect());
-    const over = Math.max(...rects(".annotation").map(({ right }) => right))
-      - box.right;
-    const { margin, yaxis } = element._fullLayout;
-    if (over > 0) {
-      await window.Plotly.relayout(element, { "margin.r": margin.r + over + 2 });
+    for (let tries = 0; tries < 3; tries += 1) {
+      const wanted = changes(element, box, rects);
+      if (!Object.keys(wanted).length) break;
+      await window.Plotly.relayout(element, wanted);
     }
+    const { yaxis } = element._fullLayout;
     if (!yaxis?.scaleanchor) return;
     const end = Math.max(...rects(".cartesianlayer, .infolayer")
       .map(({ bottom }) => bottom));

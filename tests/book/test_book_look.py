@@ -43,3 +43,31 @@ def test_a_box_fades_where_it_goes_on(small, new_tab):
     page.wait_for_function(
         "document.querySelector('div.equation').className "
         "=== 'equation more-left'")
+
+
+def test_a_narrow_figure_breaks_its_title_and_turns_no_ticks(small, new_tab):
+    page = new_tab(width=390).page
+    page.goto((small / CHAPTER).as_uri())
+    page.evaluate("""() => {
+      const stored = document.querySelector("figure.lintut-plot script");
+      const figure = JSON.parse(stored.textContent), ends = [0, 7];
+      figure.data = [{ type: "scatter", x: ends, y: ends }];
+      figure.layout.xaxis = { title: { text: "words " + "to read ".repeat(7) },
+        range: [-1, 8], tickvals: [0, 1, 2, 3, 4, 5, 6, 7],
+        ticktext: [..."01234567"].map((i) => `${i}00 MiB`) };
+      stored.textContent = JSON.stringify(figure); }""")
+    page.locator("figure.lintut-plot").first.scroll_into_view_if_needed()
+    page.wait_for_selector("figure.lintut-plot.live .xtitle tspan")
+    page.wait_for_function(
+        "document.querySelectorAll('.lintut-plot-live .xtick').length < 8")
+    box, title, ticks = page.evaluate("""() => {
+      const plot = document.querySelector(".lintut-plot-live");
+      const place = (part) => {
+        const { left, right } = part.getBoundingClientRect();
+        return [left, right]; };
+      return [place(plot), place(plot.querySelector(".xtitle")),
+        [...plot.querySelectorAll(".xtick text")].map((tick) =>
+          tick.getAttribute("transform"))]; }""")
+    assert box[0] <= title[0] and title[1] <= box[1]
+    assert not [tick for tick in ticks if "rotate(" in tick.replace(
+        "rotate(0", "")]
