@@ -240,6 +240,23 @@ def test_only_the_missing_point_is_trained(tmp_path):
     assert [row["accuracy"] for row in rows] == [1, 2, 5, 4, 6]
 
 
+def test_a_record_is_saved_whole_or_not_at_all(tmp_path, monkeypatch):
+    from lintut.bench import record
+
+    path, write = tmp_path / "r.json", type(tmp_path).write_text
+    record.save({"rows": [{"seed": 0}]}, path)
+    before = path.read_text()
+
+    def stopped(self, text, *more, **named):
+        write(self, text[:len(text) // 2])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(tmp_path), "write_text", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        record.save({"rows": [{"seed": 0}, {"seed": 1}]}, path)
+    assert path.read_text() == before
+
+
 def test_an_interrupted_run_keeps_its_rows_and_goes_on(tmp_path):
     points, stop = [{"seed": seed} for seed in range(5)], [3]
 

@@ -62,4 +62,6 @@ def save(result, path):
     json.loads(text)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text + "\n")
+    part = path.with_name(path.name + ".part")
+    part.write_text(text + "\n")
+    part.replace(path)              # whole or not at all
