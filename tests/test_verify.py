@@ -822,6 +822,8 @@ def test_bad_questions_are_refused():
         verify.check(f, "mamba")
     with pytest.raises(ValueError, match="delta has no option gamma"):
         verify.check(f, "delta", gamma=.9)
+    with pytest.raises(ValueError, match="gamma must be one number"):
+        verify.check(f, "retention", gamma=np.array([.9, .95]))
     with pytest.raises(ValueError, match="layout must be one of BHT"):
         verify.check(f, "softmax", layout="TBH")
     with pytest.raises(ValueError, match="function must be callable"):

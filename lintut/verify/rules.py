@@ -86,6 +86,10 @@ def find(name, options):
         if option not in known:
             raise ValueError(f"{name} has no option {option}; it has "
                              + (", ".join(known) or "none"))
+        if option == "gamma" and np.ndim(options[option]):
+            raise ValueError("gamma must be one number, the same for all "
+                             "heads: how many there are is tried out; it is "
+                             f"{options[option]!r}")
     return rule, known | options
 
 
