@@ -382,12 +382,20 @@ def test_the_default_takes_ten_minutes_on_two_cores(file):
 
 def test_two_processes_are_the_default(monkeypatch):
     seen = []
-    monkeypatch.setattr(training, "run", lambda *args: seen.append(args[-1]))
+    monkeypatch.setattr(training, "run", lambda *args: seen.append(args[6]))
     monkeypatch.setattr(training.os, "cpu_count", lambda: 8)
     monkeypatch.setattr(training, "device", lambda: "cpu")
     for module in ALL.values():
         module.main([])
     assert seen == [2] * len(ALL)
+
+
+def test_the_retrieval_runs_where_the_record_says(monkeypatch):
+    monkeypatch.setattr(training, "device", lambda: "meta")
+    monkeypatch.setattr(retrieval, "train",
+                        lambda *args: torch.randn(2).device.type)
+    assert retrieval.work({}, {}) == "meta"
+    assert torch.randn(2).device.type == "cpu"
 
 
 def test_two_processes_train_what_one_does():

@@ -14,7 +14,7 @@ from lintut.experiments import recorded
 torch = pytest.importorskip("torch")
 
 from lintut.experiments import (                            # noqa: E402
-    decode, performer_error, speedup, timing, timing_figures)
+    decode, performer_error, speedup, timing, timing_figures, training)
 from lintut.reference import linformer, softmax             # noqa: E402
 
 MODULES = {"decode": decode, "speedup": speedup,
@@ -116,6 +116,14 @@ def test_the_mean_of_v_is_what_no_features_would_give():
 
 
 # ---- records ----
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_gpu_beside_it_is_not_said_to_have_measured(name, monkeypatch):
+    monkeypatch.setattr(training, "device", lambda: "cuda")
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
+    record = MODULES[name].main(["--quick", "--jobs", "1"])
+    assert record["hardware"]["gpu"] is None
+
 
 @pytest.mark.parametrize("name", MODULES)
 def test_a_record_says_what_where_and_when(quick, name):

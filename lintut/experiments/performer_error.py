@@ -60,7 +60,7 @@ def work(s, point):
 
 def main(arguments=None):
     return training.command("performer_error", WHAT, points, work, DEFAULT,
-                            LARGE, QUICK, arguments)
+                            LARGE, QUICK, arguments, gpu=False)
 
 
 if __name__ == "__main__":

@@ -152,6 +152,12 @@ def points(settings):
 
 
 def work(settings, point):
+    """The row of one model, on a GPU if there is one."""
+    with torch.device(training.device()):
+        return train(settings, point)
+
+
+def train(settings, point):
     """Train one model until it has learned or stopped learning."""
     n, repeated = point["S"], point["keys"] == "repeated"
     length = 2 * n if repeated else n

@@ -55,7 +55,7 @@ def work(s, point):
 
 def main(arguments=None):
     return training.command("speedup", WHAT, points, work, DEFAULT, LARGE,
-                            QUICK, arguments, jobs=1)
+                            QUICK, arguments, jobs=1, gpu=False)
 
 
 if __name__ == "__main__":

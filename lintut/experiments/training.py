@@ -111,14 +111,17 @@ def done(out, settings):
     return found["rows"]
 
 
-def run(name, what, settings, points, work, out=None, jobs=1):
-    """Train every point that `out` lacks; the record, saved at each row."""
+def run(name, what, settings, points, work, out=None, jobs=1, gpu=True):
+    """Train every point that `out` lacks; the record, saved at each row.
+
+    `gpu`: whether `work` uses one where there is one.
+    """
     rows = done(out, settings)
     key = partial(_same, points[0])
     have = {key(row): row for row in rows}
     missing = [point for point in points if key(point) not in have]
     result = record.header(what, threads=1, processes=jobs, gpu=(
-        torch.cuda.get_device_name() if device() == "cuda" else None),
+        torch.cuda.get_device_name() if gpu and device() == "cuda" else None),
         load=record.load())
     result["command"] = " ".join(
         [f"python -m lintut.experiments.{name}", *sys.argv[1:]])
@@ -160,8 +163,10 @@ def _line(row, count, total, began):
 
 
 def command(name, what, points, work, default, large, quick, arguments=None,
-            jobs=None):
-    """The command line of an experiment; `jobs` is its number of processes.
+            jobs=None, gpu=True):
+    """The command line of an experiment.
+
+    `jobs` is its number of processes, `gpu` whether it uses a GPU.
     """
     parser = argparse.ArgumentParser(
         prog=f"python -m lintut.experiments.{name}", description=what)
@@ -169,14 +174,17 @@ def command(name, what, points, work, default, large, quick, arguments=None,
                         "a run that was interrupted goes on from there")
     preset = parser.add_mutually_exclusive_group()
     preset.add_argument("--large", action="store_true",
-                        help="wider, longer: for a GPU")
+                        help="wider, longer: for a GPU" if gpu else
+                        "longer; it stays on the CPU")
     preset.add_argument("--quick", action="store_true",
                         help="a few steps: does it run?")
     parser.add_argument("--jobs", type=int, help="processes (default: one a "
-                        "core, at most 2; 1 on a GPU)")
+                        f"core, at most 2{'; 1 on a GPU' * gpu})")
     chosen = parser.parse_args(arguments)
     settings = {**default, **(large if chosen.large else
                               quick if chosen.quick else {})}
-    jobs = chosen.jobs or jobs or (1 if chosen.quick or device() == "cuda"
-                           else min(2, os.cpu_count()))
-    return run(name, what, settings, points(settings), work, chosen.out, jobs)
+    jobs = chosen.jobs or jobs or (
+        1 if chosen.quick or gpu and device() == "cuda"
+        else min(2, os.cpu_count()))
+    return run(name, what, settings, points(settings), work, chosen.out, jobs,
+               gpu)
