@@ -95,6 +95,16 @@ def test_errors_shrink_with_features_and_need_small_inputs():
     assert again == large
 
 
+@pytest.mark.parametrize("row", [3, 18])
+def test_a_row_of_the_record_comes_out_again(row):
+    record = recorded("performer_error.json")
+    row = record["rows"][row]
+    again = performer_error.work(record["settings"], {
+        "sigma": row["sigma"], "seed": row["seed"]})
+    for name in ("errors", "mean_of_v"):
+        np.testing.assert_allclose(again[name], row[name], rtol=1e-3)
+
+
 def test_the_rows_are_not_the_queries():
     """One seed for both would make the rows of Ω those of q."""
     s = performer_error.DEFAULT | {"N": 256, "features": [256]}
