@@ -61,8 +61,8 @@ def colab(tmp_path_factory):
     folder = tmp_path_factory.mktemp("colab")
     venv.create(folder / "env", with_pip=True)
     python = folder / "env" / "bin" / "python"
-    run(python, "-m", "pip", "install", "-q", "--no-deps", "-r",
-        ROOT / "tests" / "colab-requirements.txt")
+    run(python, "-m", "pip", "install", "-q", "--no-deps", "--no-compile",
+        "-r", ROOT / "tests" / "colab-requirements.txt")
     site = next((folder / "env" / "lib").glob("python*")) / "site-packages"
     lend(site)
     (site / "google" / "colab").mkdir(parents=True)
@@ -77,6 +77,7 @@ def colab(tmp_path_factory):
                  "{connection_file}"],
         "display_name": "Colab", "language": "python",
         "env": {"IPYTHONDIR": str(folder / "ipython"), "PYTHONPATH": "",
+                "PYTHONDONTWRITEBYTECODE": "",      # compiled when imported
                 "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}}))
     (folder / "repository").mkdir()
     repository(folder / "repository")
