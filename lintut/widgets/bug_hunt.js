@@ -217,7 +217,7 @@ function render({ model, el }) {
     }
     const { seen, bad, rows, ratio } = result;
     return { text: seen ? "✔ seen" : "✘ passes",
-             mark: seen ? "" : "write",
+             mark: seen ? "" : "note",
              note: `${bad.toLocaleString("en")} of ` +
                `${rows.toLocaleString("en")} rows off, RMS ` +
                `${(100 * ratio).toFixed(2)}%` };

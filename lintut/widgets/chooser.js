@@ -182,6 +182,7 @@ function render({ model, el }) {
       }
     }
     device.value = get("device");
+    preset.value = "";
     const all = assess({ formulas: get("formulas"), rest: get("rest"),
                          candidates: get("candidates") },
                        state, get("devices")[get("device")]);
@@ -220,11 +221,13 @@ function render({ model, el }) {
     }), "the candidates that fit"));
   }
 
+  const watched = ["needs", "limits", "sizes", "device"];
   const group = (label, ...children) => h("div",
     { role: "group", "aria-label": label },
     h("p", { class: "lt-title", text: label }), ...children);
   el.append(h("div", { class: "lt lt-explorer lt-chooser" },
-    h("div", { class: "lt-bar" }, preset, h("label", {}, "on ", device)),
+    h("div", { class: "lt-bar" }, resetter(model, watched, why), preset,
+      h("label", {}, "on ", device)),
     h("div", { class: "lt-pair" },
       group("It must …", h("div", { class: "lt-knobs" },
         ...Object.values(needBoxes).map(({ node }) => node))),
@@ -236,7 +239,6 @@ function render({ model, el }) {
     why, says, table, mind,
     h("p", { class: "lt-title", text: "What fell out, nearest first" }), out));
   draw();
-  const watched = ["needs", "limits", "sizes", "device"];
   for (const name of watched) model.on(`change:${name}`, draw);
   return () => {
     for (const name of watched) model.off(`change:${name}`, draw);

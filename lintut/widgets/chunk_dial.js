@@ -165,7 +165,9 @@ function render({ model, el }) {
 
   el.append(h("div", { class: "lt lt-explorer", role: "group",
                        "aria-label": "Chunk dial" },
-    h("label", { class: "lt-bar" }, "C ", slider, jump),
+    h("div", { class: "lt-bar" }, resetter(model, ["sizes", "speed"], why),
+      jump),
+    h("label", { class: "lt-bar" }, "C ", slider),
     h("div", { class: "lt-sizes" },
       ...Object.entries(SIZES).map(([n, row]) => box("sizes", n, row, true)),
       ...Object.entries(RATES).map(([n, row]) => box("speed", n, row, false))),

@@ -15,11 +15,13 @@
 //              that refuses what is not one; counter({ … }): a whole number
 //              with − and + beside it
 //   curves     logPlot({ … }): lines over two logarithmic axes
-//   control    onKeys(root, actions), player({ … }), enable(button, yes)
+//   control    onKeys(root, actions), player({ … }), enable(button, yes),
+//              resetter(model, names, why)
 //
 // Colour is never the only sign.  A cell takes the hue of its `symbol` (q, k,
 // v, S, z, o); `mark: "write"` is a thick solid outline and the tag "write",
-// `mark: "read"` a dashed one and the tag "read".
+// `mark: "read"` a dashed one and the tag "read"; `mark: "note"` is a thin
+// outline for what a caption speaks of.
 
 // ---- DOM ----
 
@@ -38,6 +40,20 @@ function h(tag, properties = {}, ...children) {
 
 const button = (label, onclick) =>
   h("button", { type: "button", text: label, onclick });
+
+/** Puts the model's `names` back to what they are now; `why` falls silent. */
+function resetter(model, names, why) {
+  const opened = names.map((name) => [name, model.get(name)]);
+  const reset = button("Reset", () => {
+    why.textContent = "";
+    for (const input of reset.closest(".lt").querySelectorAll("input")) {
+      input.removeAttribute("aria-invalid");
+    }
+    for (const [name, value] of opened) model.set(name, value);
+    model.save_changes();
+  });
+  return reset;
+}
 
 /** Greyed and inert, but still able to hold the keyboard's focus. */
 function enable(control, yes) {
@@ -259,6 +275,8 @@ function picture({ caption, head = [], body, foot = [] }) {
            part("tfoot", foot, "row"));
 }
 
+const SAID = { write: " (written now)", read: " (read now)" };
+
 function pictureCell(cell, scope) {
   if (typeof cell === "string") cell = { text: cell };
   const { text = "", note, symbol, mark, span, quiet, fresh } = cell;
@@ -270,9 +288,7 @@ function pictureCell(cell, scope) {
             quiet && "lt-quiet", fresh && "lt-fresh"]
       .filter(Boolean).join(" ") || null,
   }, text, note && h("small", { text: note }),
-     mark && h("span", { class: "lt-unseen",
-                         text: mark === "write" ? " (written now)" :
-                                                  " (read now)" }));
+     SAID[mark] && h("span", { class: "lt-unseen", text: SAID[mark] }));
 }
 
 const tag = (mark) =>

@@ -107,7 +107,6 @@ function render({ model, el }) {
     for (const input of Object.values(fields)) {
       input.setAttribute("aria-invalid", "false");
     }
-    source.textContent = presets[i].source;
     draw();
   });
   const source = h("p", { class: "lt-cost" });
@@ -118,11 +117,11 @@ function render({ model, el }) {
     Object.fromEntries(Object.keys(model.get("dtypes")).map((t) => [t, t])),
     model.get("dtype"), (value) => { put("dtype", value); draw(); });
 
+  const boxes = {};
   const shown = h("div", { class: "lt-bar lt-checks", role: "group",
                            "aria-label": "mechanisms drawn" },
     ...Object.entries(model.get("formulas")).map(([name, { label }]) => {
-      const box = h("input", { type: "checkbox",
-        checked: model.get("shown").includes(name),
+      const box = boxes[name] = h("input", { type: "checkbox",
         onchange() {
           const now = new Set(model.get("shown"));
           if (box.checked) now.add(name); else now.delete(name);
@@ -145,6 +144,15 @@ function render({ model, el }) {
       }
     }
     slider.value = Math.round(Math.log2(sizes.N));
+    const at = presets.findIndex((p) => Object.entries(p.sizes).every(
+      ([name, size]) => sizes[name] === size));
+    preset.value = at < 0 ? "" : at;
+    source.textContent = at < 0 ? "" : presets[at].source;
+    metric.value = model.get("metric");
+    dtype.value = model.get("dtype");
+    for (const [name, box] of Object.entries(boxes)) {
+      box.checked = model.get("shown").includes(name);
+    }
     drawTable(all);
     drawPlot(sizes);
     const key = model.get("metric");
@@ -185,7 +193,7 @@ function render({ model, el }) {
 
     const width = Math.max(plot.clientWidth || 640, 280);
     const height = 340;
-    const left = 62, right = width < 480 ? 92 : 118, top = 10, bottom = 40;
+    const left = 62, right = width < 480 ? 92 : 118, top = 30, bottom = 40;
     const values = curves.flatMap(({ y }) => y);
     const low = Math.log10(Math.min(...values, 1e18));
     const high = Math.max(Math.log10(Math.max(...values, 10)), low + 1);
@@ -211,7 +219,8 @@ function render({ model, el }) {
                       e < 10 ? 2 ** e : e < 20 ? `${2 ** (e - 10)}k` : "1M",
                       { "text-anchor": "middle" }));
     }
-    parts.push(text((left + width - right) / 2, height - 4,
+    parts.push(text(0, 13, label),
+               text((left + width - right) / 2, height - 4,
                     "length N (tokens)", { "text-anchor": "middle" }),
                svg("line", { x1: X(sizes.N), x2: X(sizes.N), y1: top,
                              y2: height - bottom, class: "lt-here" }));
@@ -269,10 +278,12 @@ function render({ model, el }) {
   }
 
   root.append(
-    h("div", { class: "lt-bar" }, preset, dtype),
+    h("div", { class: "lt-bar" },
+      resetter(model, ["sizes", "metric", "dtype", "shown"], why), preset,
+      dtype),
     source,
-    h("div", { class: "lt-sizes" }, ...Object.keys(SIZES).map(size)),
     h("label", { class: "lt-bar" }, "N ", slider),
+    h("div", { class: "lt-sizes" }, ...Object.keys(SIZES).map(size)),
     why, says,
     h("div", { class: "lt-bar" }, metric), shown,
     plot, crossings, table);

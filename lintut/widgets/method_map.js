@@ -44,7 +44,7 @@ function render({ model, el }) {
     second.value = model.get("second");
     const cell = (name, part) => {
       const text = methods[name].touches[part];
-      return text ? { text, mark: "write" } :
+      return text ? { text, mark: "note" } :
                     { text: "as softmax", quiet: true };
     };
     place.replaceChildren(scroller(picture({

@@ -246,7 +246,7 @@ function render({ model, el }) {
     for (const control of sizes) control.draw();
     slider.max = end();
     slider.value = step();
-    count.textContent = `tile ${step()} of ${end()}`;
+    count.textContent = `Tile ${step()} of ${end()}`;
     enable(back, step() > 0);
     enable(next, step() < end());
     drawInputs();
@@ -266,8 +266,9 @@ function render({ model, el }) {
                           "aria-label": "Online softmax" },
     h("div", { class: "lt-bar" }, reset, back, play.control, next, slider,
       count),
-    says, answer, inputs, why, kept,
-    h("div", { class: "lt-sizes" }, ...sizes.map(({ node }) => node)));
+    says, answer, kept,
+    h("div", { class: "lt-card" }, inputs,
+      h("div", { class: "lt-sizes" }, ...sizes.map(({ node }) => node)), why));
   onKeys(root, { ArrowRight: byHand(() => step() + 1),
                  ArrowLeft: byHand(() => step() - 1),
                  Home: byHand(() => 0), End: byHand(end) });

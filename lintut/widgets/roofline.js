@@ -107,12 +107,13 @@ function render({ model, el }) {
 
   function drawTable() {
     table.replaceChildren(scroller(picture({
-      caption: "The least time of a forward pass, causal, and its wall",
+      caption: "The least time of a forward pass, causal, and its wall. " +
+               "Outlined: the one above.",
       head: [["", ...["time", "wall", "products", "elementwise", "bytes"]
         .map((text) => ({ text, name: true }))]],
       body: Object.keys(labels).map((key) => {
         const r = result(key);
-        const mark = key === get("mechanism") ? "read" : undefined;
+        const mark = key === get("mechanism") ? "note" : undefined;
         return [labels[key], { text: amount(r.seconds, "seconds"), mark },
                 r.wall, amount(r.products, "FLOP"), amount(r.other, "FLOP"),
                 amount(r.bytes, "bytes")];
@@ -182,7 +183,9 @@ function render({ model, el }) {
 
   el.append(h("div", { class: "lt lt-explorer", role: "group",
                        "aria-label": "Roofline" },
-    h("div", { class: "lt-bar" }, ...Object.values(selects)),
+    h("div", { class: "lt-bar" },
+      resetter(model, ["device", "dtype", "mechanism", "sizes"], why),
+      ...Object.values(selects)),
     h("label", { class: "lt-bar" }, "N ", slider),
     h("div", { class: "lt-sizes" }, ...Object.keys(SIZES).map(size)),
     why, says, plot, table, source));

@@ -343,24 +343,8 @@ function render({ model, el }) {
                      text: "φ = ELU + 1 of raw q, k" }));
 
   // -- the tokens, editable --
-  const resize = (name, size, most, change) => {
-    const less = button("−", () => size() > 1 && change(size() - 1));
-    const more = button("+", () => size() < most && change(size() + 1));
-    less.setAttribute("aria-label", `Fewer: ${name}`);
-    more.setAttribute("aria-label", `More: ${name}`);
-    const shown = h("b");
-    const node = h("span", { class: "lt-size", role: "group" },
-                   `${name} `, less, shown, more);
-    return {
-      node,
-      draw() {
-        shown.textContent = size();
-        node.setAttribute("aria-label", `${name}: ${size()}`);
-        enable(less, size() > 1);
-        enable(more, size() < most);
-      },
-    };
-  };
+  const resize = (label, get, high, set) => counter({ label, low: 1, high, get,
+    set, refused(reason) { why.textContent = reason; } });
   const fit = (row, width, filler) =>
     Array.from({ length: width }, (_, i) => row[i] ?? filler);
   const widen = (parts, width) => edit(Object.fromEntries(parts.map((part) =>

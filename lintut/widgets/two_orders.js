@@ -308,8 +308,8 @@ function render({ model, el }) {
       count),
     says, answer,
     h("div", { class: "lt-roads" }, cards.left, cards.right),
-    h("div", { class: "lt-sizes" }, ...sizes.map(({ node }) => node)),
-    inputs, why);
+    h("div", { class: "lt-card" }, inputs,
+      h("div", { class: "lt-sizes" }, ...sizes.map(({ node }) => node)), why));
   onKeys(root, { ArrowRight: byHand(onward), ArrowLeft: byHand(backward),
                  Home: byHand(() => 0), End: byHand(end) });
   el.append(root);

@@ -300,13 +300,17 @@ function render({ model, el }) {
   const reading = h("div", { class: "lt-card" },
     square, scale,
     h("label", { class: "lt-bar" }, "row ", rows), cell);
+  const { rule, queries, ...others } = controls;
   const root = h("div", { class: "lt lt-weights-viewer", role: "group",
                           "aria-label": "Weights viewer" },
+    h("div", { class: "lt-bar" }, resetter(model, [...STATE, "row"], why),
+      rule.node, queries.node),
+    says,
     h("div", { class: "lt-view" }, reading,
       h("div", { class: "lt-card" },
         h("div", { class: "lt-knobs" },
-          ...Object.values(controls).map(({ node }) => node)), why)),
-    says, numbers);
+          ...Object.values(others).map(({ node }) => node)), why)),
+    numbers);
   const move = (by) => () => select(row() + by);
   onKeys(reading, {
     ArrowUp: move(-1), ArrowLeft: move(-1), ArrowDown: move(1),

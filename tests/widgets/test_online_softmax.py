@@ -56,7 +56,7 @@ def test_stepping_predicting_and_overflow(live):
     page.keyboard.press("End")
     text = root.inner_text()
     assert "overflows float64" in text and "NaN" not in text
-    assert "tile 3 of 3" in text
+    assert "Tile 3 of 3" in text
     page.keyboard.press("Home")
     page.get_by_role("button", name="Next").click()
     assert "After tile 1: largest 800" in root.locator(

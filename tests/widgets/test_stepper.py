@@ -171,15 +171,15 @@ def test_tokens_and_widths_grow_and_shrink(open_page):
         reader.press("More: tokens")
     assert reader.disabled("More: tokens")
     reader.press("More: key width")
-    reader.press("Fewer: value width")
-    assert reader.disabled("Fewer: value width")
+    reader.press("Less: value width")
+    assert reader.disabled("Less: value width")
     k, v, q = (page.evaluate(
         "(p) => document.querySelector('.lintut-widget').model.get(p)", part)
         for part in "kvq")
     assert np.shape(k) == np.shape(q) == (8, 3) and np.shape(v) == (8, 1)
     check_all_steps(reader, k, v, q, given, 1e-12)
     for _ in range(7):
-        reader.press("Fewer: tokens")
+        reader.press("Less: tokens")
     assert "Token 1 is read" in reader.says()       # the step came along
     reader.press("More: key width")
     assert reader.disabled("More: key width")
