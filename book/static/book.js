@@ -20,10 +20,18 @@
       mark(entry);
     }
   });
-  for (const box of document.querySelectorAll(BOXES)) {
+  const boxes = document.querySelectorAll(BOXES);
+  for (const box of boxes) {
     watch.observe(box);
     box.addEventListener("scroll", mark, { passive: true });
   }
+  // A font that comes late makes a formula wider, and not its box.
+  document.fonts.addEventListener("loadingdone", () => {
+    for (const box of boxes) {
+      watch.unobserve(box);
+      watch.observe(box);
+    }
+  });
 })();
 
 // A page opened from a file may not fetch the pages that a search found, so
