@@ -122,6 +122,8 @@ def write_assets(app, exception):
     if exception or app.builder.format != "html":
         return
     static = Path(app.outdir) / "_static"
+    # Sphinx copies them only when a page has changed as well.
+    shutil.copytree(STATIC, static, dirs_exist_ok=True)
     _write(static / "lintut-palette.css", palette.css(
         ":root", 'html[data-theme="dark"]'))
     _write(static / "lintut-dark.js",
