@@ -404,36 +404,3 @@ def test_two_processes_train_what_one_does():
     for a, b in zip(*runs):
         assert {k: v for k, v in a.items() if "seconds" not in k} == {
             k: v for k, v in b.items() if "seconds" not in k}
-
-
-def rows(file, field):
-    """{mechanism: (seeds, …)}, read without the figures' help."""
-    found = {}
-    for row in recorded(file)["rows"]:
-        found.setdefault(row["mechanism"], []).append(row[field])
-    return {name: np.array(values) for name, values in found.items()}
-
-
-def test_what_chapter_6_says_of_the_copy_task():
-    loss, right = (rows("copy.json", field) for field in ("loss", "accuracy"))
-    assert all((x > 0.85).all() for x in right.values())
-    first = {name: int((x.mean(0) < 1.5).argmax())      # when it has begun
-             for name, x in loss.items()}
-    assert sorted(first, key=first.get)[:2] == ["softmax", "linear"]
-    end = {name: x.mean(0)[-1] for name, x in loss.items()}
-    assert max(end, key=end.get) == "linear"
-    assert ((right["linear"] < 0.95).sum(), len(right["linear"])) == (1, 3)
-
-
-def test_what_chapter_12_says_of_the_learned_stream():
-    now, dropped = (rows("overwrite.json", field)
-                    for field in ("now", "dropped"))
-    mean = {name: x.mean(0)[-1] for name, x in now.items()}
-    assert (min(mean["delta"], mean["gated_delta"]) > mean["gla"] + 0.1
-            and mean["gla"] > mean["retention"] + 0.1
-            and mean["retention"] > mean["linear"])
-    assert mean["linear"] < 0.1 and dropped["linear"].mean(0)[-1] > 0.9
-    for x in (now, dropped):        # the seeds of the two overlap
-        a, b = x["delta"][:, -1], x["gated_delta"][:, -1]
-        assert a.min() < b.max() and b.min() < a.max()
-    assert dropped["delta"].mean(0).min() > 0.8

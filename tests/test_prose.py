@@ -4,8 +4,10 @@
 a record, has to look at the other.
 """
 
+import ast
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -14,25 +16,47 @@ import pytest
 
 from lintut.experiments import recorded
 
+pytest.importorskip("torch")
+pytest.importorskip("lintut.plots")
+
+from lintut.experiments import figures, timing_figures      # noqa: E402
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def says(page, sentence):
-    path = next(ROOT.glob(page))
+WORDS = {word: n for n, word in enumerate(
+    "zero one two three four five six".split())}
+
+
+@cache
+def prose(page):
+    """The words of a page, in one line."""
+    path, = ROOT.glob(page)
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
-        text = "\n".join(cell.source
-                         for cell in nbformat.reads(text, 4).cells
-                         if cell.cell_type == "markdown")
-    assert " ".join(sentence.split()) in " ".join(text.split()), sentence
+        text = " ".join(cell.source for cell in nbformat.reads(text, 4).cells
+                        if cell.cell_type == "markdown")
+    return " ".join(text.split())
 
 
-def numbers(page, pattern):
-    """What the groups of `pattern` match on a page, as floats."""
-    words = pattern.split()
-    found = re.search(r"\s+".join(words), (ROOT / page).read_text())
+def says(page, sentence):
+    assert " ".join(sentence.split()) in prose(page), sentence
+
+
+def said(page, pattern):
+    """The numbers that the groups of `pattern` match on a page."""
+    found = re.search(pattern, prose(page))
     assert found, pattern
-    return tuple(float(x.replace(",", "")) for x in found.groups())
+    return [WORDS[x] if x in WORDS else float(x.replace(",", ""))
+            for x in found.groups()]
+
+
+def by_rule(file, field):
+    """{mechanism: (seeds, …)}, read without the figures' help."""
+    found = {}
+    for row in recorded(file)["rows"]:
+        found.setdefault(row["mechanism"], []).append(row[field])
+    return {name: np.array(rows) for name, rows in found.items()}
 
 
 def mean(file, mechanism, **where):
@@ -58,7 +82,7 @@ def seconds(bench, name, N=16_384):
 
 def test_readme_times(bench):
     ours = seconds(bench, "linear.chunkwise")
-    ms, sdpa, loop, bare = numbers(
+    ms, sdpa, loop, bare = said(
         "README.md", r"`linear.chunkwise` took (\d+) ms of processor time: "
         r"(\d+) times faster than SDPA, ([\d.]+) times faster than the numba "
         r"loop, ([\d.]+) times its bare matrix products")
@@ -75,7 +99,7 @@ def test_readme_chunks_against_loops(bench):
             / seconds(bench, f"{rule}.chunkwise")
             for rule in ("linear", "performer", "retention", "gla", "delta",
                          "gated_delta", "hybrid")}
-    gated, plain, low, high = numbers(
+    gated, plain, low, high = said(
         "README.md", r"token loop ([\d.]+) times for the gated delta rule, "
         r"([\d.]+) times for the delta rule, .*? and (\d+) to (\d+) times "
         r"for the others")
@@ -94,7 +118,7 @@ def test_readme_growth(bench):
         at = {row["N"]: row for row in bench["rows"] if row["name"] == name}
         return at[65_536][field] / at[4096][field]
 
-    memory, low, high, bare = numbers(
+    memory, low, high, bare = said(
         "README.md", r"memory grew no more than (\d+) times; their time grew "
         r"(\d+) to (\d+) times, that of the bare matrix products (\d+) times")
     assert max(grows(f, "peak_bytes") for f in forms) < memory + 0.5
@@ -114,6 +138,15 @@ def test_chapter_4_speedup():
     assert any(above)
 
 
+def test_chapter_4_and_14_name_the_settings_of_their_timings():
+    said("chapters/04*", "in plain PyTorch on (one) CPU thread")
+    for file in ("speedup.json", "decode.json"):
+        assert recorded(file)["hardware"]["threads"] == 1
+    positions = recorded("decode.json")["settings"]["positions"]
+    assert said("chapters/14*", r"from position (\d+) to ([\d,]+), on one CPU "
+                "thread") == [positions[0], positions[-1]]
+
+
 # -- chapter 6: results/copy.json ---------------------------------------------
 
 def test_chapter_6_copy():
@@ -128,6 +161,42 @@ def test_chapter_6_copy():
     assert (round(best, 3), round(second, 3)) == (0.010, 0.045)
     assert (round(100 * right, 1), round(100 * also, 1)) == (99.8, 98.7)
     assert {round(loss, 4) for loss, _ in ends["softmax"]} <= {.0014, .0015}
+
+
+def test_chapter_6_names_the_settings_of_the_copy_task():
+    s = recorded("copy.json")["settings"]
+    assert said("chapters/06*", r"rows of (\d+) symbols where theirs have up "
+                r"to 128, out of (\d+) as there; (\d+) layers of (\d+) heads"
+                ) == [s["length"], s["symbols"], s["layers"], s["heads"]]
+    assert said("chapters/06*", r"two layers of small states hold a row of "
+                r"(\d+) symbols") == [s["length"]]
+    said("chapters/06*", "learned sum over the last (four) tokens")
+    from lintut.experiments import model
+    assert model.Mixer("linear", 8, 1, 4, 4).taps == 4
+
+
+def test_chapter_6_says_who_learns_to_copy_and_when():
+    loss, right = (by_rule("copy.json", field)
+                   for field in ("loss", "accuracy"))
+    says("chapters/06*", "Every rule learns to copy")
+    assert all((x > 0.85).all() for x in right.values())
+
+    def first(name, below):
+        """The first stretch whose mean loss is below."""
+        x = loss[name].mean(0) < below
+        return x.argmax() if x.any() else x.size
+
+    begun = sorted(loss, key=lambda name: first(name, 1.5))
+    done = {name: first(name, .1) for name in loss}
+    assert said("chapters/06*", "Softmax needs the fewest steps by far. "
+                "Linear attention is the next to start and the last to "
+                "finish; with (one) of the (three) seeds it has not finished "
+                "at the end") == [(loss["linear"][:, -1] > .1).sum(),
+                                  len(loss["linear"])]
+    assert begun[:2] == ["softmax", "linear"]
+    others = [n for name, n in done.items() if name != "softmax"]
+    assert done["softmax"] < min(others) / 2
+    assert max(done, key=done.get) == "linear"
 
 
 # -- chapter 7: results/retrieval.json ----------------------------------------
@@ -171,8 +240,8 @@ def test_chapter_7_capacity_against_features():
 
 
 def test_chapter_7_writing_again():
-    says("chapters/07*", "A sum cannot take the old value back; the delta rule "
-         "can.")
+    says("chapters/07*", "A sum cannot take the old value back; the delta "
+         "rule can.")
     sums, delta = (losses(update, "repeated", "dpfp-1")
                    for update in ("sum", "delta"))
     for S in (20, 60, 100):
@@ -207,6 +276,62 @@ def test_chapter_8_orthogonal_rows():
             assert a.min() < b.max() and b.min() < a.max()
 
 
+def test_chapter_8_draws_the_error_at_the_papers_size():
+    s = recorded("performer_error.json")["settings"]
+    assert said("chapters/08*", r"its figure 4, \$N = (\d+)\$, \$d = (\d+)\$, "
+                r"(\d+) draws") == [s["N"], s["d"], len(s["seeds"])]
+    said("chapters/08*", "once more, at the paper's own size")
+
+
+# -- chapter 12: results/overwrite.json ---------------------------------------
+
+def test_chapter_12_names_the_settings_of_the_learned_stream():
+    s = recorded("overwrite.json")["settings"]
+    assert said("chapters/12*", r"the latest value is wanted, out of "
+                r"(\d+)") == [s["values"]]
+    assert said("chapters/12*", r"(two) layers, (two) heads of width "
+                r"(\d+), a short convolution before the rule, learned "
+                r"positions; (\d+) steps on \$n\$ = (\d+), (\d+) and (\d+) "
+                "mixed") == [s["layers"], s["heads"], s["d"], s["steps"],
+                             *s["facts"]]
+    assert said("chapters/12*", r"a small network around it makes of it "
+                r"in (\d+) steps") == [s["steps"]]
+
+
+def test_chapter_12_says_what_the_learned_stream_showed():
+    said("chapters/12*", "the rules that correct keep the latest value, "
+         "the other states lose it as .n. grows, and the sum gives up and "
+         "says .nothing. to nearly everything")
+    said("chapters/12*", "the delta rule drops old facts .without. a "
+         "gate, and the gated rule is no better than the plain one by more "
+         "than the seeds differ")
+    now, dropped = (by_rule("overwrite.json", field)
+                    for field in ("now", "dropped"))
+    for name in ("gla", "retention"):
+        fall = np.mean(now[name], 0)
+        assert fall[0] > fall[1] > fall[2], name
+    mean = {name: x.mean(0)[-1] for name, x in now.items()}
+    assert (min(mean["delta"], mean["gated_delta"]) > mean["gla"] + 0.1
+            and mean["gla"] > mean["retention"] + 0.1
+            and mean["retention"] > mean["linear"])
+    assert now["linear"].mean() < .1 and dropped["linear"].mean(0).min() > .9
+    assert mean["linear"] < 0.1
+    for x in (now, dropped):        # the seeds of the two overlap
+        a, b = x["delta"][:, -1], x["gated_delta"][:, -1]
+        assert a.min() < b.max() and b.min() < a.max()
+    assert dropped["delta"].mean(0).min() > 0.8
+
+
+# -- chapter 13: results/kernels-compiled.json --------------------------------
+
+def test_chapter_13_says_what_the_compiler_made_of_products():
+    said("chapters/13*", r"On 7\.5 every product is scalar")
+    made = {}
+    for row in recorded("kernels-compiled.json")["rows"]:
+        made.setdefault(row["capability"], set()).add(row["products"])
+    assert made["7.5"] == {"fma"} and "fma" not in made["8.0"] | made["9.0"]
+
+
 # -- chapter 14: results/mqar.json, distance.json, decode.json ----------------
 
 def test_chapter_14_the_order_of_a_hybrids_layers():
@@ -237,9 +362,10 @@ def test_chapter_14_distance():
          "widens only beyond the dotted line is a rule that some seeds carry "
          "further than others.")
     record = recorded("distance.json")
-    reached = record["settings"]["gaps"].index(record["settings"]["trained"][-1])
+    s = record["settings"]
+    reached = s["gaps"].index(s["trained"][-1])
     kinds = {"not learned": set(), "carried further": set()}
-    for name in record["settings"]["mechanisms"]:
+    for name in s["mechanisms"]:
         found = mean("distance.json", name)
         if np.ptp(found[:, 0]) > .3:
             kinds["not learned"].add(name)
@@ -262,3 +388,39 @@ def test_chapter_14_decoding():
                  for t in (64, 2048)]
         return ratio[1] / ratio[0]
     assert growth("recomputed") > 3 * growth("softmax") > 3
+
+
+def test_chapter_14_names_the_settings_of_recall():
+    s = recorded("mqar.json")["settings"]
+    assert said("chapters/14*", r"(\d+) keys and (\d+) values where they have "
+                r"8,192 symbols; .* heads of width (\d+) to (\d+), where"
+                ) == [s["keys"], s["values"], min(s["widths"]),
+                      max(s["widths"])]
+
+
+# -- published numbers that stand in two places -------------------------------
+
+def assigned(chapter, name):
+    """The value of a literal that a cell of a chapter assigns to a name."""
+    path, = ROOT.glob(f"chapters/{chapter}.ipynb")
+    found, = (node.value for cell in nbformat.read(path, 4).cells
+              if cell.cell_type == "code"
+              for node in ast.walk(ast.parse(cell.source))
+              if isinstance(node, ast.Assign)
+              and getattr(node.targets[0], "id", "") == name)
+    return ast.literal_eval(found)
+
+
+def test_chapters_12_and_14_quote_the_same_needles():
+    for rule, row in assigned("12-gated-deltanet",
+                              "PUBLISHED")["S-NIAH-2"].items():
+        cells = r" \| ".join([rule] + [r"([\d.]+)"] * len(row))
+        assert said("chapters/14*", rf"\| {cells} \|") == list(row), rule
+
+
+def test_pages_and_figures_quote_the_same_numbers():
+    quoted = said("chapters/14*", r"attention about ([\d.]+), gated "
+                  r"convolutions about ([\d.]+), RWKV about ([\d.]+)\.")
+    assert quoted == list(figures.ZOOLOGY.values())
+    assert {N: time for N, (time, _) in assigned(
+        "04-low-rank", "reported").items()} == timing_figures.LINFORMER
