@@ -43,7 +43,8 @@ book: $(VENV)/book.stamp
 
 test: $(VENV)/test.stamp
 	$(BIN)/python -m book build
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --nbval -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --nbval -n auto --dist loadfile \
+		--timeout 600
 
 lab: $(VENV)/test.stamp
 	$(BIN)/jupyter lab
