@@ -208,8 +208,8 @@ function render({ model, el }) {
       caption: "What fits. All layers, the attention core alone, 16-bit " +
                "numbers; the time is what reading takes at the GPU's " +
                "bandwidth.",
-      head: [["", ...["between tokens", "a token", "whole sequence",
-                      "kept to train"].map((text) => ({ text, name: true }))]],
+      head: [headings(["", "between tokens", "a token", "whole sequence",
+                       "kept to train"])],
       body: good.map((name) => {
         const { costs, minded } = all[name];
         return [`${minded.length ? "◐" : "✔"} ${labelOf(name)}`,

@@ -11,9 +11,9 @@
 //   algebra    vadd, dot, outer, madd, transposeTimes: first argument exact
 //              or decimal, vectors are arrays, matrices arrays of rows
 //   pictures   picture({ caption, head, body, foot }): a matrix as a table,
-//              its cells { text, note, symbol, mark }; field(…): a number
-//              that refuses what is not one; counter({ … }): a whole number
-//              with − and + beside it
+//              its cells { text, note, symbol, mark }; headings(texts): cells
+//              of its head; field(…): a number that refuses what is not one;
+//              counter({ … }): a whole number with − and + beside it
 //   curves     logPlot({ … }): lines over two logarithmic axes
 //   control    onKeys(root, actions), player({ … }), enable(button, yes),
 //              resetter(model, names, why)
@@ -274,6 +274,9 @@ function picture({ caption, head = [], body, foot = [] }) {
            part("thead", head, "col"), part("tbody", body, "row"),
            part("tfoot", foot, "row"));
 }
+
+/** Texts as headings of a picture's columns. */
+const headings = (texts) => texts.map((text) => ({ text, name: true }));
 
 const SAID = { write: " (written now)", read: " (read now)" };
 

@@ -171,8 +171,7 @@ function render({ model, el }) {
       head: [["", { text: "sequence", span: 2, name: true },
               { text: "one decode step", span: 2, name: true },
               { text: "kept", name: true }],
-             ["", ...["FLOPs", "bytes", "FLOPs", "bytes", "state"]
-               .map((text) => ({ text, name: true }))]],
+             headings(["", "FLOPs", "bytes", "FLOPs", "bytes", "state"])],
       body: Object.entries(model.get("formulas")).map(([name, { label }]) =>
         [label, ...Object.entries(METRICS).map(([key, [, unit]]) =>
           cell(all[name][key], unit))]),

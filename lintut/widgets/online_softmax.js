@@ -179,8 +179,8 @@ function render({ model, el }) {
     });
     kept.replaceChildren(scroller(picture({
       caption: "Kept from tile to tile: three numbers",
-      head: [["after", "largest m", "shrink eᵐ⁻ᵐ′", "sum ℓ", "sum o", "o / ℓ"]
-        .map((text) => ({ text, name: true }))],
+      head: [headings(["after", "largest m", "shrink eᵐ⁻ᵐ′", "sum ℓ", "sum o",
+                       "o / ℓ"])],
       body: rows }), "what is kept"));
   }
 

@@ -109,8 +109,7 @@ function render({ model, el }) {
     table.replaceChildren(scroller(picture({
       caption: "The least time of a forward pass, causal, and its wall. " +
                "Outlined: the one above.",
-      head: [["", ...["time", "wall", "products", "elementwise", "bytes"]
-        .map((text) => ({ text, name: true }))]],
+      head: [headings(["", "time", "wall", "products", "elementwise", "bytes"])],
       body: Object.keys(labels).map((key) => {
         const r = result(key);
         const mark = key === get("mechanism") ? "note" : undefined;

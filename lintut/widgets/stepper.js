@@ -224,9 +224,8 @@ function pairsPicture(F, calculation, t, reading, refused) {
   return picture({
     caption: !reading ? "The keys and values kept" :
       `The weights of token ${t}'s query`,
-    head: [(reading ? ["j", `φ(kⱼ)·φ(q${sub(t)})`, "weight", "weight · vⱼ"] :
-                      ["j", "φ(kⱼ)", "", "vⱼ"])
-      .map((text) => ({ text, name: true }))],
+    head: [headings(reading ? ["j", `φ(kⱼ)·φ(q${sub(t)})`, "weight",
+                               "weight · vⱼ"] : ["j", "φ(kⱼ)", "", "vⱼ"])],
     body,
     foot: [[
       "sum",
