@@ -107,8 +107,8 @@ def new_tab(request):
     for tab in tabs:
         tab.page.context.close()
     for tab in tabs:
-        assert tab.errors == [], "the page reported errors"
-        assert tab.refused == [], "the page asked for other hosts"
+        assert not tab.errors, f"the page reported errors: {tab.errors}"
+        assert not tab.refused, f"the page asked for others: {tab.refused}"
 
 
 @contextlib.contextmanager

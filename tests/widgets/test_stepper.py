@@ -360,8 +360,9 @@ def test_a_phone_scrolls_only_inside_boxes(open_page):
         assert small.root.evaluate("""(root) =>      // needs no scrolling
             [...root.querySelectorAll(".lt-scroll")]
             .every((box) => box.scrollWidth <= box.clientWidth)""")
-    boxes = large.root.locator(".lt-scroll[tabindex='0'][aria-label]")
-    assert boxes.count() == 3                        # reachable by keyboard
+    page.wait_for_function("""() => document.querySelectorAll(
+      ".lintut-widget:nth-of-type(2) .lt-scroll[tabindex='0'][aria-label]"
+      ).length === 3""")                             # reachable by keyboard
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
